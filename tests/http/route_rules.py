@@ -219,7 +219,6 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", "/invites/{code}"): Route(who=Who.CREATOR, values={"code": "AAAA"}, status=404),
     ("POST", "/join"): Route(who=Who.SIGNED_IN, json={"code": "AAAA"}, status=404),
     ("GET", "/leaderboards/{name}/members"): Route(who=Who.MANAGER, values=BOARD),
-    ("GET", "/leaderboards/{name}/members/results"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/members/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json={}
     ),

@@ -190,8 +190,8 @@ def test_a_class_works_without_a_provider_from_an_empty_server_to_the_first_rank
     board = browser.get("/b/vectoradd").text
     assert "ada" in board
     assert "1.000" in board
-    rows = client.get("/admin/boards/vectoradd/results.csv").text.splitlines()
-    assert rows[1].startswith("ada,,,,quiet fox,H100,1,")
+    rows = client.get("/c/vectoradd/grades.csv?board=vectoradd").text.splitlines()
+    assert rows[1].startswith(",,,ada,,0,1,accepted,")
 
 
 def test_a_new_server_offers_what_its_devices_can_judge_and_refuses_other_names(admin, db) -> None:

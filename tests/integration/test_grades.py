@@ -148,7 +148,7 @@ def test_a_student_sees_only_their_own_points_and_how_they_came_about(db, teache
     room.enter("bob", right(12.0))
     number = room.enter("ada", right(50.0))
     (mine,) = grades.own_grades(db, make_actor(db, "ada"), "gpu")
-    assert mine.because == f"Submission {number} on H100 reaches `rank 1-2 100` with rank 2: 100 points."
+    assert mine.because == f"Submission {number} on H100 reaches “rank 1-2 100” with rank 2: 100 points."
     with pytest.raises(Forbidden):
         grades.grades(db, make_actor(db, "ada"), "gpu")
     with pytest.raises(NotFound):

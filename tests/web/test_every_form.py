@@ -39,6 +39,7 @@ SHOWN_AFTER_A_FORM = {
     "/bell/read": "needs something new",
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
     "/b/grayscale/webhooks/1/remove": "needs a webhook",
+    "/s/1/rejudge": "needs a judged submission",
     "/s/1/diff/1": "needs two judged submissions of the reader's own",
 }
 """Forms that this walk does not meet, with the reason; ``test_form_security`` sends to their addresses, too."""

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
-from kernelcup.app.courses import class_list, class_progress, courses, extensions, grades, joining, membership
+from kernelcup.app.courses import class_list, courses, extensions, grades, joining, membership
 from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import bell, stream, webhooks
@@ -66,7 +66,6 @@ MODULES = (
     membership,
     joining,
     class_list,
-    class_progress,
     grades,
     extensions,
     common_errors,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +13,6 @@ from typing import Annotated, Any
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.queries import late_exceptions, task_versions
 from kernelcup.app.courses import courses, grading
-from kernelcup.app.courses.class_progress import csv_text
 from kernelcup.app.courses.courses import CourseName
 from kernelcup.app.courses.grading import Attempt, Kind, Points
 from kernelcup.app.courses.queries import courses as stored
@@ -359,7 +360,8 @@ def _notes(session: Session, board: Leaderboard, rules: grading.Rules) -> list[s
     return told
 
 
-COLUMNS = ("label", "name", "group", "user", "points", "late_days", "attempts", "tests_passed", "last_try")
+WHO = ("label", "name", "group", "user")
+COLUMNS = (*WHO, "points", "late_days", "attempts", "last_verdict", "tests_passed", "last_try")
 
 
 def as_csv(found: Sequence[Grade]) -> str:
@@ -367,7 +369,7 @@ def as_csv(found: Sequence[Grade]) -> str:
     names = list(dict.fromkeys(each.leaderboard for each in found))
     rows: list[list[Any]] = [list(COLUMNS)]
     if len(names) > 1:
-        rows = [[*COLUMNS[:4], *names, "total"]]
+        rows = [[*WHO, *names, "total"]]
         for start in range(0, len(found), len(names)):
             mine = found[start : start + len(names)]
             points = ["" if each.points is None else f"{each.points:g}" for each in mine]
@@ -377,8 +379,15 @@ def as_csv(found: Sequence[Grade]) -> str:
         for each in found:
             at = "" if each.last_try is None else f"{each.last_try:%Y-%m-%d %H:%M:%S}"
             points_text = "" if each.points is None else f"{each.points:g}"
-            rows.append([*_who(each), points_text, each.late_days, each.attempts, each.tests_passed, at])
-    return csv_text(rows)
+            tried = (each.late_days, each.attempts, each.last_verdict, each.tests_passed, at)
+            rows.append([*_who(each), points_text, *tried])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    # A text that begins like a formula stays text in a spreadsheet.
+    writer.writerows(
+        [f"'{cell}" if str(cell)[:1] in tuple("=+-@\t") else cell for cell in cells] for cells in rows
+    )
+    return text.getvalue()
 
 
 def _who(each: Grade) -> list[str]:

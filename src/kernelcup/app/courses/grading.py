@@ -181,7 +181,7 @@ def _points(rules: Rules, attempt: Attempt) -> Points:
         return Points(points=0.0, because=f"{who} is correct, but reaches no rule.", attempt=attempt)
     best = max(reached, key=lambda each: each.points)
     points = min(best.points, rules.cap)
-    parts = [f"{who} reaches `{best.text}`{_figure(best, attempt)}"]
+    parts = [f"{who} reaches “{best.text}”{_figure(best, attempt)}"]
     if best.points > rules.cap:
         parts.append(f"capped at {rules.cap:g}")
     if attempt.late_days:

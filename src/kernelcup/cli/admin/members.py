@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelcup.app.courses import class_list, class_progress, membership
+from kernelcup.app.courses import class_list, membership
 from kernelcup.app.courses.class_list import ImportResult
 from kernelcup.app.courses.membership import Invite, Member
 from kernelcup.cli.admin.limits import PEOPLE
@@ -18,7 +18,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.json_object import fields, json_object
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, NotFound
 
@@ -107,16 +107,6 @@ say(
     lambda answer: "{user} is no longer a member of {board}".format(**answer.given),
     lambda answer: {"leaderboard": answer.given["board"], "removed": answer.given["user"]},
     lambda answer: {NotFound: f"kernelcup admin members list {answer.given['board']}{answer.option}"},
-)
-
-
-say(
-    class_progress.results,
-    lambda answer: class_progress.as_csv(answer.value).splitlines(),
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "members": [fields(each) for each in answer.value],
-    },
 )
 
 

@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from sqlalchemy import and_, case, delete, func, literal, select, tuple_, update
+from sqlalchemy import delete, literal, select, tuple_, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
@@ -38,7 +38,6 @@ from kernelcup.tables import (
     RecordRow,
     RunRow,
     SubmissionRow,
-    UserRow,
     table_of,
 )
 from kernelcup_harness.protocol import (
@@ -134,21 +133,6 @@ def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
     rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), CURRENT))
     return {row.job_id: _run(row, report_of(session, row)) for row in rows}
-
-
-def last_jobs(session: Session, board_id: int) -> dict[tuple[str, str], tuple[int, int | None]]:
-    """Return by user and device the number of submissions, and the last job with a result, if any; not of practice."""
-    done = case((RunRow.id.is_not(None), JobRow.id))
-    query = (
-        select(UserRow.name, JobRow.device, func.count(JobRow.id), func.max(done))
-        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .join(UserRow, UserRow.id == SubmissionRow.user_id)
-        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, CURRENT))
-        .where(SubmissionRow.leaderboard_id == board_id, JobRow.practice.is_(False))
-        .where(SubmissionRow.client.not_in(("compare", "final")))
-        .group_by(UserRow.name, JobRow.device)
-    )
-    return {(name, device): (count, last) for name, device, count, last in session.execute(query)}
 
 
 Known = TypeVar("Known", bound=StrEnum)

@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.app import access
 from kernelcup.app.boards import boards
 from kernelcup.app.courses import courses, grades
-from kernelcup.app.courses.class_progress import as_csv, results
 from kernelcup.domain import Actor, Leaderboard
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded
@@ -64,15 +63,6 @@ def remove_board(name: str, db: Db, actor: ActorDep, now: Now, board: BoardName)
     """Take a leaderboard out."""
     courses.remove_board(db, actor, name, board, now=now)
     return RedirectResponse(address("/c", name), 303)
-
-
-@router.get("/admin/boards/{name}/results.csv")
-def export_results(name: str, db: Db, actor: ActorDep) -> Response:
-    """Send what each person of a leaderboard's register has reached on each device, also without a result."""
-    text = as_csv(results(db, actor, name))
-    board = boards.get_board(db, name, viewer=actor)
-    told = {"Content-Disposition": f'attachment; filename="{board.name}-results.csv"'}
-    return Response(text, media_type="text/csv; charset=utf-8", headers=told)
 
 
 @router.post("/admin/boards/{name}/course")

@@ -59,6 +59,7 @@ def _page(
     found = grades.grades(db, actor, name, board=board or None)
     names = list(dict.fromkeys(each.leaderboard for each in found))
     known: dict[str, Any] = {"problems": [], "done": None} | told
+    known["inherited"] = grades.rules(db, actor, name, board=None) if board else ""
     known.setdefault("rules", grades.rules(db, actor, name, board=board or None))
     return render(
         request,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,13 +14,15 @@ from kernelcup.app.boards.deadlines import parse_end, parse_opening
 from kernelcup.app.queue import shown
 from kernelcup.app.results import rejudge
 from kernelcup.app.results.common_errors import common_errors
-from kernelcup.domain import LARGEST_ID
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidValue, SignInNeeded
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Verdict
 
 router = APIRouter(route_class=PageRoute)
@@ -50,48 +53,64 @@ def show_submissions(
         raise SignInNeeded("Sign in first: here stand your own submissions.")
     inspects = access.inspects_board(actor, head.board)
     chosen = {"user": user, "verdict": verdict, "device": device, "since": since, "until": until}
-    problem, found = "", []
+    problem, found = "", list[SubmissionInfo]()
     try:
-        found = shown.newest(
-            db,
-            actor,
-            board=head.board.name,
-            user=(user or None) if inspects else actor.name,
-            verdict=Verdict(verdict) if verdict in list(Verdict) and inspects else None,
-            device=device if device in head.board.devices else None,
-            since=_moment(since, is_end=False),
-            until=_moment(until, is_end=True),
-            before_id=before,
-            limit=PER_PAGE + 1,
-        )
+        found = _find(db, actor, head.board, chosen, before, inspects=inspects)
     except InvalidValue as error:
         problem = str(error)
     more = str(found[PER_PAGE - 1].id) if len(found) > PER_PAGE else ""
     rows: list[Any] = [(sent, job) for sent in found[:PER_PAGE] for job in sent.jobs]
+    here = head.url("submissions")
+    errors = common_errors(db, actor, name)[:MOST_ERRORS] if inspects and not before else []
     return render(
         request,
         "board_submissions.html",
         head=head,
         current="submissions",
+        verdicts=list(Verdict),
         status=400 if problem else 200,
         problem=problem,
         inspects=inspects,
         chosen=chosen,
-        verdicts=[each.value for each in Verdict],
         rows=rows,
         earlier=_earlier(rows),
         scale=TimeScale.of(job.score.score_s for _, job in rows if job.score),
-        before=address(head.url("submissions"), **chosen) if before else "",
-        more=address(head.url("submissions"), **chosen, before=more) if more else "",
-        errors=common_errors(db, actor, name)[:MOST_ERRORS] if inspects and not before else [],
+        before=address(here, **chosen) if before else "",
+        more=address(here, **chosen, before=more) if more else "",
+        errors=errors,
     )
 
 
 @router.post("/s/{number}/rejudge")
 def judge_again(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Judge one submission again."""
-    rejudge.rejudge_submission(db, actor, number, now=now)
+    rejudge.rejudge_submission(db, actor, number, dry_run=False, now=now)
     return RedirectResponse(f"/s/{number}", 303)
+
+
+def _find(
+    db: Database,
+    actor: Actor,
+    board: Leaderboard,
+    chosen: Mapping[str, str],
+    before: int | None,
+    *,
+    inspects: bool,
+) -> list[SubmissionInfo]:
+    verdict, device = chosen["verdict"], chosen["device"]
+    return shown.newest(
+        db,
+        actor,
+        board=board.name,
+        tag=None,
+        user=(chosen["user"] or None) if inspects else actor.name,
+        verdict=Verdict(verdict) if verdict in list(Verdict) and inspects else None,
+        device=device if device in board.devices else None,
+        since=_moment(chosen["since"], is_end=False),
+        until=_moment(chosen["until"], is_end=True),
+        before_id=before,
+        limit=PER_PAGE + 1,
+    )
 
 
 def _moment(text: str, *, is_end: bool) -> datetime | None:
