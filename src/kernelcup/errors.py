@@ -2,32 +2,26 @@
 
 KernelCupError
 ├─ UserError            its text may be shown; stable ``code``; never retried
-│  ├─ NotFound          not_found
-│  ├─ Conflict          conflict
-│  │  └─ IdempotencyMismatch idempotency_mismatch
-│  ├─ SignInNeeded      sign_in_needed
-│  ├─ SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
+│  ├─ NotFound, Conflict, IdempotencyMismatch
+│  ├─ SignInNeeded, SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
 │  ├─ Forbidden         forbidden
 │  │  └─ ScopeMissing, Banned, RegistrationNeeded
 │  ├─ Paused, LeaderboardOpen
-│  ├─ RateLimited       rate_limited   says after how many seconds to try again
-│  │  └─ Overloaded         overloaded
-│  ├─ LeaderboardClosed leaderboard_closed
-│  │  └─ NotOpenYet, DeadlinePassed
+│  ├─ RateLimited, Overloaded   say after how many seconds to try again
+│  ├─ LeaderboardClosed, NotOpenYet, DeadlinePassed
 │  ├─ InvalidSubmission invalid_submission
 │  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
 │  │  ├─ GpuNeeded, InvalidDirective, ConflictingBoards
 │  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
-│     └─ EnvironmentMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
+│     └─ EnvironmentMissing, PackageMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
-│  ├─ LaunchTimeout
 │  ├─ LaunchLost        its machine was lost
 │  ├─ NoRoom            the job waits on, and no attempt is used up
 │  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
-│  ├─ BadReport
+│  ├─ LaunchTimeout, BadReport
 │  └─ UnfitDevice       a GPU is not as it should be; names the GPUs and what was found
 ├─ StaleLease           another dispatcher owns the job; throw the result away
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
@@ -274,6 +268,12 @@ class EnvironmentMissing(InvalidValue):
     """A device's machine lacks the environment that a task asks for."""
 
     code = "environment_missing"
+
+
+class PackageMissing(InvalidValue):
+    """A package that this needs is not installed on the server."""
+
+    code = "package_missing"
 
 
 class BrokenChecker(InvalidValue):

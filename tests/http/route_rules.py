@@ -241,6 +241,10 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.TEACHER, values={**COURSE, "board": "closed"}
     ),
     ("POST", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE, json={}, status=201),
+    ("GET", "/courses/{name}/grades"): Route(who=Who.TEACHER, values=COURSE),
+    ("GET", "/courses/{name}/grades/me"): Route(who=Who.COURSE, values=COURSE),
+    ("GET", "/courses/{name}/rules"): Route(who=Who.COURSE, values=COURSE),
+    ("PUT", "/courses/{name}/rules"): Route(who=Who.TEACHER, values=COURSE, json={"rules": "correct 40"}),
     ("GET", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE),
     ("GET", "/courses/{name}/members"): Route(who=Who.TEACHER, values=COURSE),
     ("POST", "/courses/{name}/members/import"): Route(
@@ -249,7 +253,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("PUT", "/courses/{name}/members/{user}"): Route(
         who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={}
     ),
+    ("PUT", "/courses/{name}/late/{user}"): Route(
+        who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={"days": 3}, status=400
+    ),
     ("DELETE", "/courses/{name}/members/{user}"): Route(who=Who.TEACHER, values={**COURSE, "user": "ada"}),
+    ("GET", "/leaderboards/{name}/errors"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/late"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/late/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json=LATER
@@ -270,7 +278,14 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.CREATOR, json={"repository": "/etc", "branch": "main"}, status=400
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
+    ("GET", "/leaderboards/{name}/code.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/dataset.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/winners.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/likeness"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/news"): Route(who=Who.EVERYBODY),
+    ("GET", "/bell"): Route(who=Who.SIGNED_IN),
+    ("PUT", "/bell"): Route(who=Who.SIGNED_IN, json={"wanted": False}),
+    ("POST", "/bell/read"): Route(who=Who.SIGNED_IN, json={"until": 0}),
     ("GET", "/news/addressed"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/webhooks"): Route(who=Who.MANAGER, values=BOARD),
     ("POST", "/leaderboards/{name}/webhooks"): Route(

@@ -51,7 +51,7 @@ def stored(db) -> int:
 
 
 def five_first_places(judging: Judging, board: str = "double") -> None:
-    """Store five first places, and ten messages to those who were overtaken: 0, 1, 2, 3, 4 at a time."""
+    """Store five first places with their verdicts, and ten messages to the overtaken: 0, 1, 2, 3, 4 at a time."""
     for number, time_ns in enumerate((5000, 4000, 3000, 2000, 1000)):
         judging.judge(time_ns, f"user{number}", board=board)
 
@@ -61,7 +61,7 @@ def test_the_newest_of_each_board_stay_however_old_they_are(judging) -> None:
     five_first_places(judging, "other")
     five_first_places(judging)
     judging.clock.now += OLD
-    assert room.prune(judging.db, judging.clock()) == 26
+    assert room.prune(judging.db, judging.clock()) == 36
     for board in ("double", "other"):
         assert [item.user for item in stream.items(judging.db, NOBODY, board=board)] == ["user3", "user4"]
     user3 = make_actor(judging.db, "user3")
@@ -72,8 +72,8 @@ def test_nothing_is_deleted_before_its_time(judging) -> None:
     five_first_places(judging)
     first_at = stream.items(judging.db, NOBODY)[0].at
     assert room.prune(judging.db, first_at + room.KEPT_FOR) == 0
-    assert room.prune(judging.db, first_at + OLD) == 1
-    assert stored(judging.db) == 14
+    assert room.prune(judging.db, first_at + OLD) == 2
+    assert stored(judging.db) == 18
 
 
 def test_what_a_webhook_has_not_taken_stays(judging, newsroom) -> None:
@@ -114,7 +114,7 @@ def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
 def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypatch) -> None:
     five_first_places(judging)
     judging.clock.now += OLD
-    monkeypatch.setattr(room, "AT_ONCE", 8)
+    monkeypatch.setattr(room, "AT_ONCE", 13)
     newsroom.step()
     assert stored(judging.db) == 7
     newsroom.step()

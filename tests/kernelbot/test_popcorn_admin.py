@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from builders import (
     NOW,
@@ -16,6 +17,7 @@ from builders import (
     make_board,
     make_submission,
 )
+from hand_judging import Judging
 from kernelcup.app.boards import boards, problem_sync
 from kernelcup.app.people.accounts import get_user
 from kernelcup.config.settings import Config
@@ -287,9 +289,20 @@ def test_rate_limits_are_limits(db, board, admin, cli) -> None:
         admin._ask("PUT", path, json={"mode_category": "odd", "max_submissions_per_hour": 1})
 
 
-def test_an_export_says_that_there_is_none(admin) -> None:
-    with pytest.raises(ApplicationError, match="501 Not Implemented: This server does not export"):
-        admin._ask("POST", "/admin/export-hf", json={"leaderboard_ids": [1], "filename": "x.parquet"})
+def test_an_export_is_a_file_of_the_server_and_sent_nowhere(db, board, admin, clock, platform) -> None:
+    Judging(db, clock).judge(2000)
+    asked = {"leaderboard_ids": [board.id], "filename": "x.parquet"}
+    answer = admin._ask("POST", "/admin/export-hf", json=asked)
+    file = platform.config.data_dir / "exports" / "x.parquet"
+    assert answer == {"status": "ok", "rows": 1, "repo_id": "", "filename": str(file)}
+    assert parquet.read_table(file).column("user").to_pylist() == ["ada"]
+    assert file.with_suffix(".md").read_text().startswith("---")
+    with pytest.raises(ApplicationError, match=r"400 .*still open"):
+        admin._ask("POST", "/admin/export-hf", json=asked | {"private": False})
+    with pytest.raises(ApplicationError, match=r"404 .*no leaderboard 99"):
+        admin._ask("POST", "/admin/export-hf", json=asked | {"leaderboard_ids": [99]})
+    with pytest.raises(ApplicationError, match="422"):
+        admin._ask("POST", "/admin/export-hf", json=asked | {"filename": "../x.parquet"})
 
 
 def test_the_users_header_makes_nobody_an_admin(client, person) -> None:

@@ -38,6 +38,7 @@ SHOWN_AFTER_A_FORM = {
     "/admin/reservations/1/release": "needs a reservation",
     "/admin/service/unpause": "needs a pause",
     "/admin/jobs/1/quarantine": "needs a result that nobody has put aside",
+    "/bell/read": "needs something new",
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
     "/b/grayscale/webhooks/1/remove": "needs a webhook",
     "/e/x/1": "stands for all forms of an event, which have words there",
@@ -47,6 +48,7 @@ SHOWN_AFTER_A_FORM = {
 STARTS = (
     "/c/class-2026",
     "/c/class-2026/people",
+    "/c/class-2026/grades",
     "/",
     "/account",
     "/tokens",

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+PART_BYTES = 64 << 10
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,6 +106,13 @@ class Archive:
 
     name: str
     parts: Iterable[bytes]
+
+
+def parts_of(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield a file from its beginning in parts, and close it."""
+    with file:
+        file.seek(0)
+        yield from iter(partial(file.read, PART_BYTES), b"")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

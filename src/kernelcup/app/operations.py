@@ -6,22 +6,26 @@ from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
-from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
+from kernelcup.app.courses import class_list, class_progress, courses, extensions, grades, joining, membership
 from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
-from kernelcup.app.news import stream, webhooks
+from kernelcup.app.news import bell, stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import (
     brief,
+    common_errors,
     comparisons,
+    dataset,
     docket,
     finals,
     freezes,
+    handed_in,
     rejudge,
     reviews,
     table,
+    winners,
 )
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.submissions import handout, submit, withdrawal
@@ -47,6 +51,7 @@ MODULES = (
     outages,
     docket,
     stream,
+    bell,
     webhooks,
     accounts,
     personal_data,
@@ -62,6 +67,12 @@ MODULES = (
     joining,
     class_list,
     class_progress,
+    grades,
+    extensions,
+    common_errors,
+    handed_in,
+    dataset,
+    winners,
     freezes,
     rejudge,
     reviews,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import IO, Annotated
+from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.access import Entry
-from kernelcup.app.operation import Archive, Given, operation
+from kernelcup.app.operation import Archive, Given, operation, parts_of
 from kernelcup.app.people import accounts
 from kernelcup.app.people.accounts import Name, User
 from kernelcup.app.people.queries import audit_log, personal_data, users
@@ -23,7 +21,6 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.engine import Database
 from kernelcup.errors import Banned, Forbidden, InvalidValue, NotFound, ScopeMissing
 
-PART_BYTES = 64 << 10
 GONE = "this account was deleted"
 
 
@@ -52,13 +49,7 @@ def export_account(db: Database, actor: Actor, name: Name) -> Archive:
                 archive.writestr(f"{number}/submission.json", to_json(replace(shown, jobs=jobs), indent=1))
                 for path, text in submissions.get_code(db, number, viewer=viewer).files.items():
                     archive.writestr(f"{number}/code/{path}", text)
-    return Archive(name=f"{user.name}.zip", parts=_parts(file))
-
-
-def _parts(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        yield from iter(partial(file.read, PART_BYTES), b"")
+    return Archive(name=f"{user.name}.zip", parts=parts_of(file))
 
 
 @operation("DELETE", "/users/{name}", "account delete", subject="users", is_slow=True)

@@ -73,6 +73,13 @@ board.app.add_typer(
     name="webhook",
     cls=lazy("author.webhooks"),
 )
+board.app.add_typer(
+    typer.Typer(
+        help="Export files, results and winners, and list files that are alike.", no_args_is_help=True
+    ),
+    name="export",
+    cls=lazy("author.exports"),
+)
 app.command("start", rich_help_panel=COMPETE)(start.start)
 app.command("run", rich_help_panel=COMPETE)(run.run)
 app.command("submit", rich_help_panel=COMPETE)(submit.submit)

@@ -275,11 +275,24 @@ class NewsKind(StrEnum):
     """A participant asks the organiser, who alone is told."""
     ANSWER = "answer"
     """The organiser answers a question, to who asked it alone."""
+    VERDICT = "verdict"
+    REJUDGED = "rejudged"
+    TASK_CHANGED = "task_changed"
 
     @property
     def is_private(self) -> bool:
         """Whether no webhook gets it."""
         return self in (NewsKind.RANK_LOST, NewsKind.QUESTION, NewsKind.ANSWER)
+
+    @property
+    def is_for_bell(self) -> bool:
+        """Whether only the bell tells it: there are too many for feeds, webhooks and messages."""
+        return self in (NewsKind.VERDICT, NewsKind.REJUDGED, NewsKind.TASK_CHANGED)
+
+    @property
+    def rings_for_all(self) -> bool:
+        """Whether it rings for all who take part in a leaderboard."""
+        return self in (NewsKind.TASK_CHANGED, NewsKind.ANNOUNCEMENT)
 
     @property
     def is_of_result(self) -> bool:

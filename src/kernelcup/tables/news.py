@@ -44,6 +44,8 @@ class NewsRow(Base):
     """The deadline that it announces."""
     text: Mapped[str] = mapped_column(default="", server_default="")
     """What was said, if it is something that somebody said."""
+    verdict: Mapped[str] = mapped_column(default="", server_default="")
+    """Of a result that was judged."""
 
 
 class WebhookRow(Base):

@@ -29,6 +29,10 @@ class UserRow(Base):
     ban_reason: Mapped[str] = mapped_column(default="", server_default="")
     direct_messages: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether bots message them when one of their results is overtaken or loses its rank."""
+    bell: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Whether the site tells them of news that concern them."""
+    bell_read: Mapped[int] = mapped_column(default=0, server_default="0")
+    """The number of the last news item that they have read."""
     created_at: Mapped[datetime]
 
 

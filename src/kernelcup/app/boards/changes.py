@@ -341,6 +341,8 @@ def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, n
     ranks_by = attrgetter(*RANKS_BY)
     if ranks_by(changed) != ranks_by(board):
         news_of_results.choose_all(session, changed, now)
+    if changed.task_hash != board.task_hash:
+        news_of_results.note_task(session, changed, now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
     task_versions.delete_unused(session, board.task_hash)

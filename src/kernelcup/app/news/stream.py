@@ -22,6 +22,7 @@ from kernelcup.app.people.queries import identities, users
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Named, NewsKind, Role, Scope, UserName
 from kernelcup.engine import Database, Session
 from kernelcup.reporting.phrases import score_value
+from kernelcup.reporting.words import verdict_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +121,7 @@ def items(
             after_id=after_id,
             limit=limit,
         )
-        return _shown(session, found, seen, viewer)
+        return shown(session, found, seen, viewer)
 
 
 @operation("GET", "/news/addressed", subject="news")
@@ -151,10 +152,10 @@ def addressed(
             if each.recipient_id in quiet:
                 continue
             person = _member(each.recipient_id)
-            shown = _shown(session, [each], _seen_of(session, person, each.board_id), person)
+            items = shown(session, [each], _seen_of(session, person, each.board_id), person)
             told += [
                 Addressed(**asdict(item), subject=account.subject, login=account.login)
-                for item in shown
+                for item in items
                 for account in known[each.recipient_id or 0]
                 if account.provider == provider
             ]
@@ -167,7 +168,7 @@ def for_webhook(session: Session, news_id: int) -> Item | None:
     if found is None:
         return None
     board = find_board(session, found.board, OPERATOR)
-    return _shown(session, [found], [board], _member(None))[0]
+    return shown(session, [found], [board], _member(None))[0]
 
 
 def _member(user_id: int | None) -> Actor:
@@ -183,9 +184,10 @@ def _seen_of(session: Session, person: Actor, board_id: int) -> list[Leaderboard
     ]
 
 
-def _shown(
+def shown(
     session: Session, found: Collection[news.News], seen: Collection[Leaderboard], viewer: Actor
 ) -> list[Item]:
+    """Return news as a viewer who sees these leaderboards sees them."""
     by_id = {board.id: board for board in seen}
     names: dict[tuple[int, int], UserName] = {}
     for board_id in {each.board_id for each in found if each.board_id in by_id}:
@@ -239,6 +241,16 @@ def _sentence(found: news.News, user: str, whose: str) -> str:
             return f"{found.board} has ended: the final standings are published."
         case NewsKind.OFFICIAL if not user:
             return f"The official order of {where} is published."
-        case _:
+        case NewsKind.OFFICIAL:
             place = "shares the first place" if found.tied else "is first"
             return f"The official order of {where} is published: {user} {place}."
+        case _:
+            return _bell_sentence(found, where)
+
+
+def _bell_sentence(found: news.News, where: str) -> str:
+    """Return what only the bell tells."""
+    if found.kind is NewsKind.TASK_CHANGED:
+        return f"The task of {found.board} was changed."
+    again = " was judged again" if found.kind is NewsKind.REJUDGED else ""
+    return f"Your #{found.submission_id} in {where}{again}: {verdict_text(found.verdict)}."

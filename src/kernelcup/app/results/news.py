@@ -24,7 +24,7 @@ from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, Leaderboard, NewsKind, RankedBy, Run
 from kernelcup.engine import Session
 from kernelcup.scoring import Order
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, Verdict
 
 TOP = 10
 """The owners of this many top places are notified when they are overtaken."""
@@ -55,6 +55,30 @@ def enter(session: Session, stored: Stored) -> None:
         before = look(session, board, job=job, run=stored.run, user_id=competitor)
         if runs.offer(session, board, submission, stored.run, before.device, before.host_class, now=now):
             note(session, before, now)
+
+
+def tell_author(session: Session, stored: Stored) -> None:
+    """Record that a result is there, for its author's bell."""
+    again = stored.job.first_attempt > 1
+    if again and stored.run.verdict is Verdict.INTERNAL_ERROR:
+        return  # the result before it stays
+    fact = Fact(
+        key=f"verdict:{stored.run.id}",
+        kind=NewsKind.REJUDGED if again else NewsKind.VERDICT,
+        at=stored.now,
+        board_id=stored.board.id,
+        device=stored.job.device,
+        submission_id=stored.submission.id,
+        recipient_id=stored.submission.user_id,
+        verdict=stored.run.verdict.value,
+    )
+    news.add(session, fact, stored.now)
+
+
+def note_task(session: Session, board: Leaderboard, now: datetime) -> None:
+    """Record that a leaderboard's task was changed."""
+    key = f"task:{board.id}:{board.task_hash}:{now.isoformat()}"
+    news.add(session, Fact(key=key, kind=NewsKind.TASK_CHANGED, at=now, board_id=board.id), now)
 
 
 def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: int) -> Before:

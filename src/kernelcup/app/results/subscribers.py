@@ -32,6 +32,7 @@ SUBSCRIBERS: tuple[Callable[[Session, Stored], None], ...] = (
     news.enter,
     finals.go_on,
     note_pace,
+    news.tell_author,
 )
 """Who is told of a result, in this order: locks are taken in it, and events appear in it."""
 

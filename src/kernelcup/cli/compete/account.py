@@ -1,4 +1,4 @@
-"""Words of ``kernelcup account``: shown names, the export of a user's data, and deleting the account."""
+"""Words of ``kernelcup account``: the bell, shown names, the export of a user's data, and deleting the account."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 import typer
 
 from kernelcup.app import personal_data
+from kernelcup.app.news import bell
+from kernelcup.app.operation import Archive
 from kernelcup.app.people import accounts
 from kernelcup.cli.admin.users import describe_user, user_object
 from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.show.json_object import fields
 from kernelcup.errors import Conflict
 
 
@@ -23,8 +26,13 @@ def commands() -> dict[str, Any]:
 
 
 def saved(answer: Answer) -> dict[str, object]:
+    """Write the export of an account to a new file in the current folder. Raise ``Conflict`` if there is one."""
+    return write_archive(f"{answer.given['name']}.zip", answer.value)
+
+
+def write_archive(name: str, archive: Archive) -> dict[str, object]:
     """Write a zip to a new file in the current folder. Raise ``Conflict`` if there is one."""
-    file, content = Path(f"{answer.given['name']}.zip"), b"".join(answer.value.parts)
+    file, content = Path(name), b"".join(archive.parts)
     try:
         file.touch(mode=0o600, exist_ok=False)
     except FileExistsError as error:
@@ -32,6 +40,15 @@ def saved(answer: Answer) -> dict[str, object]:
     return {"file": str(file), "bytes": file.write_bytes(content)}
 
 
+def bell_lines(answer: Answer) -> list[str]:
+    """Return what concerns a user, a line each; what is new has a star."""
+    return [
+        f"{'*' if each.id > answer.value.read else ' '} {each.at:%Y-%m-%d %H:%M} UTC  {each.text}"
+        for each in answer.value.items
+    ] or ["Nothing yet."]
+
+
+say(bell.show_bell, bell_lines, lambda answer: fields(answer.value))
 say(personal_data.export_account, lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)), saved)
 say(
     accounts.set_shown_name,

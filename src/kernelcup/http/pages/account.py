@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import personal_data
 from kernelcup.app.courses import joining
+from kernelcup.app.news import bell
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
@@ -45,6 +46,7 @@ def account_page(request: Request, actor: Actor, status: int = 200, **told: Any)
         status=status,
         headers=NO_STORE,
         user=user,
+        bell_wanted=bell.show_bell(platform.db, actor, limit=1).wanted if actor.user_id else False,
         others=[each for each in platform.config.signin if each.name not in linked],
         **known,
     )

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, coding_agents, docket, documents, event, people, status
+from kernelcup.http.pages import (
+    account,
+    assets,
+    bell,
+    coding_agents,
+    docket,
+    documents,
+    event,
+    people,
+    status,
+)
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
-from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
-from kernelcup.http.pages.submissions import submissions, submit
+from kernelcup.http.pages.submissions import listing, submissions, submit
 
 router = APIRouter(include_in_schema=False)
 for _each in (
@@ -18,10 +28,12 @@ for _each in (
     boards,
     history,
     live,
+    listing,
     statement,
     badges,
     course,
     course_people,
+    grades,
     docket,
     documents,
     event,
@@ -31,9 +43,11 @@ for _each in (
     submit,
     webhooks,
     account,
+    bell,
     people,
     admin,
 ):
     router.include_router(_each.router)
+router.include_router(bell.live)
 
 __all__ = ["router"]

@@ -15,6 +15,7 @@ from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
+from kernelcup.app.results import dataset
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.stats import Stats
 from kernelcup.app.submissions import submissions as service
@@ -43,6 +44,14 @@ class VisibilityIn(Body):
     """The visibility of a leaderboard."""
 
     visibility: Visibility
+
+
+class ExportIn(Body):
+    """Which leaderboards are exported, and to which file."""
+
+    leaderboard_ids: list[int] = Field(min_length=1, max_length=1000)
+    filename: str = Field(pattern=r"^[\w-][\w.-]{0,80}\.parquet$")
+    private: bool = True
 
 
 class RateLimitIn(Body):
@@ -217,11 +226,28 @@ def unban(user_id: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
 
 
 @router.post("/export-hf")
-def export(admin: Admin) -> None:
-    """Report that there is no export."""
-    raise HTTPException(
-        501, f"This server does not export to Hugging Face, {admin.name}; nothing was sent anywhere."
-    )
+def export(asked: ExportIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
+    """Write the results of leaderboards to a Parquet file, with a card beside it, in the folder ``exports`` of the
+    server's data. Nothing is sent to the Hub: that is done by hand.
+    """
+    every = {each.id: each for each in boards.list_boards(platform.db, viewer=admin)}
+    if missing := [number for number in asked.leaderboard_ids if number not in every]:
+        raise NotFound(f"There is no leaderboard {missing[0]}.")
+    chosen = [every[number] for number in asked.leaderboard_ids]
+    is_open = [each.name for each in chosen if each.deadline is None or now <= each.deadline]
+    if is_open and not asked.private:
+        raise HTTPException(
+            400, f"Leaderboard {is_open[0]!r} is still open; only a private export is made of it."
+        )
+    found = [dataset.dataset_of(platform.db, admin, each.name, now=now) for each in chosen]
+    rows = [row for each in found for row in each.rows]
+    table = dataset.parquet(rows)
+    folder = platform.config.data_dir / "exports"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / asked.filename
+    file.write_bytes(table)
+    file.with_suffix(".md").write_text("\n".join(map(dataset.card, found)), encoding="utf-8")
+    return {"status": "ok", "rows": len(rows), "repo_id": "", "filename": str(file)}
 
 
 def _every(db: Db, admin: Actor, board: str, user: str) -> list[SubmissionInfo]:

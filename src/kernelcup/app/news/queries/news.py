@@ -26,6 +26,9 @@ ORDER_LOCK = 23_006
 """The advisory lock of PostgreSQL under which news get their numbers, so that they become visible in that order."""
 
 
+FOR_BELL = tuple(kind.value for kind in NewsKind if kind.is_for_bell)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fact:
     """A fact to be recorded as news."""
@@ -47,6 +50,7 @@ class Fact:
     moment: datetime | None = None
     text: str = ""
     """What was said."""
+    verdict: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +74,7 @@ class News:
     recipient_id: int | None
     moment: datetime | None
     text: str
+    verdict: str
 
 
 def add(session: Session, fact: Fact, now: datetime) -> bool:
@@ -80,7 +85,8 @@ def add(session: Session, fact: Fact, now: datetime) -> bool:
 def add_all(session: Session, facts: Sequence[Fact], now: datetime) -> int:
     """Store facts about one leaderboard, queue them for its webhooks, and return how many are new.
 
-    Webhooks do not get lost ranks, one update may take all of them, nor what is said to one person.
+    Webhooks do not get what only the bell tells, what is said to one person, and no lost ranks: one update may take
+    all of them.
 
     Take all other locks before: until the transaction ends, no other news get a number.
     """
@@ -95,7 +101,7 @@ def add_all(session: Session, facts: Sequence[Fact], now: datetime) -> int:
     ]
     offer = upsert(session, NewsRow).values(rows).on_conflict_do_nothing()
     made = session.execute(offer.returning(NewsRow.id, NewsRow.kind)).all()
-    sent = sorted(row.id for row in made if not NewsKind(row.kind).is_private)
+    sent = sorted(row.id for row in made if not NewsKind(row.kind).is_private and row.kind not in FOR_BELL)
     receivers = session.scalars(_RECEIVERS, {"board_id": facts[0].board_id}).all() if sent else ()
     deliveries = [
         {"webhook_id": webhook_id, "news_id": number, "next_at": now}
@@ -122,6 +128,8 @@ def page(
 ) -> list[News]:
     """Return news of some leaderboards, oldest first: those after a given one, else the newest.
 
+    What only the bell tells is left out.
+
     Args:
         session: The transaction.
         board_ids: The leaderboards.
@@ -131,21 +139,25 @@ def page(
     """
     personal = NewsRow.recipient_id.is_(None)
     whom = personal if reader_id is None else or_(personal, NewsRow.recipient_id == reader_id)
-    query = _shown().where(NewsRow.leaderboard_id.in_(board_ids), whom).limit(limit)
+    query = (
+        shown().where(NewsRow.leaderboard_id.in_(board_ids), whom, NewsRow.kind.not_in(FOR_BELL)).limit(limit)
+    )
     if after_id is not None:
-        return _load(session, query.where(NewsRow.id > after_id).order_by(NewsRow.id))
-    return _load(session, query.order_by(NewsRow.id.desc()))[::-1]
+        return load(session, query.where(NewsRow.id > after_id).order_by(NewsRow.id))
+    return load(session, query.order_by(NewsRow.id.desc()))[::-1]
 
 
 def addressed(session: Session, *, after_id: int, limit: int) -> list[News]:
-    """Return news that are addressed to one user each, oldest first."""
-    query = _shown().where(NewsRow.recipient_id.is_not(None), NewsRow.id > after_id)
-    return _load(session, query.order_by(NewsRow.id).limit(limit))
+    """Return news that are addressed to one user each, oldest first, without what only the bell tells."""
+    query = shown().where(
+        NewsRow.recipient_id.is_not(None), NewsRow.kind.not_in(FOR_BELL), NewsRow.id > after_id
+    )
+    return load(session, query.order_by(NewsRow.id).limit(limit))
 
 
 def find(session: Session, news_id: int) -> News | None:
     """Return a news item if it may be shown now, else None."""
-    found = _load(session, _shown().where(NewsRow.id == news_id))
+    found = load(session, shown().where(NewsRow.id == news_id))
     return found[0] if found else None
 
 
@@ -225,7 +237,7 @@ def _between(
     return and_(column >= since, column <= until)
 
 
-def _shown() -> Select[NewsRow, str, str | None, str | None]:
+def shown() -> Select[NewsRow, str, str | None, str | None]:
     """Return the query of news that may be shown: no results after a freeze or under review."""
     user, other = aliased(UserRow), aliased(UserRow)
     of_results = [kind.value for kind in NewsKind if kind.is_of_result]
@@ -247,7 +259,7 @@ def _shown() -> Select[NewsRow, str, str | None, str | None]:
     )
 
 
-def _load(session: Session, query: Select[NewsRow, str, str | None, str | None]) -> list[News]:
+def load(session: Session, query: Select[NewsRow, str, str | None, str | None]) -> list[News]:
     return [
         made_of(row, News, board_id=row.leaderboard_id, board=board, user=user or "", other=other or "")
         for row, board, user, other in session.execute(query)

@@ -138,9 +138,31 @@ function useLocalZone(field) {
   });
 }
 
+// How much is new for the reader. Only the page in front listens: browsers open few connections to one server.
+function followBell(bell) {
+  const count = bell.querySelector("b");
+  let stream = null;
+  const end = () => { if (stream) stream.close(); stream = null; };
+  const begin = () => {
+    if (document.hidden || stream) return;
+    stream = new EventSource(bell.dataset.stream);
+    stream.addEventListener("bell", ({ data }) => {
+      count.hidden = data === "0";
+      count.textContent = data === "100" ? "99+" : data;
+      bell.title = data === "0" ? "Nothing new" : `${data} new`;
+    });
+    stream.addEventListener("off", () => { end(); document.removeEventListener("visibilitychange", turn); });
+  };
+  const turn = () => { if (document.hidden) end(); else begin(); };
+  document.addEventListener("visibilitychange", turn);
+  addEventListener("pagehide", end);
+  begin();
+}
+
 for (const field of document.querySelectorAll("input[type=datetime-local]")) useLocalZone(field);
 for (const form of document.querySelectorAll("form[data-busy]")) form.addEventListener("submit", () => showBusy(form));
 if (document.body.dataset.live) follow(document.body);
+if (document.getElementById("bell")) followBell(document.getElementById("bell"));
 addCopyButtons(document);
 showTimes(document);
 setInterval(() => showTimes(document), 10000);

@@ -111,12 +111,15 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
 def show_difference(
     number: Number, earlier: Earlier, request: Request, platform: PlatformDep, actor: ActorDep, now: Now
 ) -> Response:
-    """Show what changed from an earlier submission to this one, in text and in time; of two users' only the times."""
+    """Show what changed from an earlier submission to this one, in text and in time.
+
+    Of two users' submissions only the leaderboard's managers see the texts.
+    """
     db = platform.db
     new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
     _check_pair(new, old)
     files = None
-    if new.user == old.user:
+    if new.user == old.user or _manages(db, new, actor):
         before, after = (service.get_code(db, each, viewer=actor, now=now) for each in (earlier, number))
         files = difference.files(before, after)
     return render(
