@@ -15,6 +15,8 @@ from builders import NOW, make_submission
 from kernelcup.app import access
 from kernelcup.app.boards import late_exceptions
 from kernelcup.app.courses import membership
+from kernelcup.app.events import events
+from kernelcup.app.events.settings import EventChanges
 from kernelcup.app.machines import machines, reservations
 from kernelcup.app.people import accounts, login_links
 from kernelcup.app.results import reviews
@@ -40,6 +42,7 @@ SHOWN_AFTER_A_FORM = {
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
     "/b/grayscale/webhooks/1/remove": "needs a webhook",
     "/s/1/rejudge": "needs a judged submission",
+    "/e/x/1": "stands for all forms of an event, which have words there",
     "/s/1/diff/1": "needs two judged submissions of the reader's own",
 }
 """Forms that this walk does not meet, with the reason; ``test_form_security`` sends to their addresses, too."""
@@ -58,6 +61,7 @@ STARTS = (
     "/admin/users/root",
     "/admin/boards/grayscale",
     "/admin/boards/matmul-fp8/unveil",
+    "/e/spring",
 )
 
 
@@ -97,6 +101,8 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     for name in ("lab", "drained"):
         machines.add_agent(db, name, now=NOW)
     machines.change(db, "drained", is_draining=True, now=NOW)
+    shown = EventChanges(text="Be fast.", registration=True)
+    events.create_event(db, somebody.actor, "spring", shown, now=NOW)
     until = NOW.replace(year=NOW.year + 1)
     reservations.reserve(db, ["lab"], board=None, begins_at=NOW, ends_at=until, now=NOW)
     judged = list_views(db, user="niklaus")[0]
