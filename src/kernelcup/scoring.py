@@ -142,7 +142,7 @@ def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
         return None
     if ranking_by is RankingBy.SPEEDUP:
         return _speedup(right, math.fsum(case.weight for case in stage.cases))
-    return _scored(_counting(stage.cases, ranking_by), ranking_by)
+    return _scored(counting(stage.cases, ranking_by), ranking_by)
 
 
 def beside_s(
@@ -155,7 +155,7 @@ def beside_s(
     stage = report.stage_report(StageName.RANKED)
     if stage is None or ranking_by is RankingBy.SPEEDUP:
         return None
-    cases = _counting(stage.cases, ranking_by)
+    cases = counting(stage.cases, ranking_by)
     times = [time_ns(case) for case in cases]
     known = [each for each in times if each is not None and _is_time(each)]
     if not known or len(known) < len(times):
@@ -362,7 +362,7 @@ def _standing(entry: Entry, *, rank: int, tied: bool) -> Standing:
 _SHARED = [each.name for each in fields(Result)]
 
 
-def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[CaseResult]:
+def counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[CaseResult]:
     """Return the cases that count for the score; none for ``last`` without a public case."""
     if ranking_by is not RankingBy.LAST:
         return cases

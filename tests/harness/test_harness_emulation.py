@@ -122,6 +122,13 @@ for name, move in moves.items():
 for name, step in steps.items():
     ask(name, lambda: placed(step(torch.ones(4, device="cuda"))))
     ask(name + " on the host", lambda: on_host(step(torch.ones(4))))
+def summed_in_float32():
+    first, second = (torch.randn(*shape, device="cuda").half() for shape in ((64, 2048), (2048, 64)))
+    expected = (first.float() @ second.float()).half()
+    found = [first @ second, torch.mm(first, second), torch.bmm(first[None], second[None])[0]]
+    found.append(nn.functional.linear(first, second.T))
+    return all(placed(each) and torch.equal(each, expected) for each in found)
+ask("half products", summed_in_float32)
 ask("values", lambda: (x.cpu() * 2).tolist() == [0.0, 2.0, 4.0, 6.0] and x.cpu().numpy().tolist() == [0, 1, 2, 3])
 
 def generated():

@@ -22,6 +22,9 @@ class Who(StrEnum):
     OUTCOME = "its author and managers; others once a ranked one is judged"
     CREATOR = "creators and admins"
     MANAGER = "the leaderboard's creator, admins"
+    COURSE = "the course's members, its creator, admins"
+    TEACHER = "the course's creator, admins"
+    ORGANISER = "the event's creator, admins"
     ADMIN = "admins"
     BOT = "a bot that acts for somebody"
 
@@ -42,6 +45,8 @@ class Route:
 
 
 BOARD = {"name": "double"}
+COURSE = {"name": "closed"}
+EVENT = {"event": "spring"}
 JUDGED = {"submission_id": "1"}
 WAITING = {"submission_id": "2"}
 RUN = {"run_id": "1"}
@@ -101,6 +106,15 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/task/definition"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/brief"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/events"): Route(who=Who.EVERYBODY),
+    ("POST", "/events"): Route(who=Who.CREATOR, json={"name": "autumn"}, status=201),
+    ("GET", "/events/{event}"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("PATCH", "/events/{event}"): Route(who=Who.ORGANISER, values=EVENT, json={"title": "Spring"}),
+    ("DELETE", "/events/{event}"): Route(who=Who.ORGANISER, values=EVENT, query={"confirm": "spring"}),
+    ("PUT", "/events/{event}/leaderboards/{name}"): Route(
+        who=Who.ORGANISER, values={**EVENT, **BOARD}, json={}
+    ),
+    ("GET", "/events/{event}/points"): Route(who=Who.EVERYBODY, values=EVENT),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(
@@ -190,6 +204,27 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/leaderboards/{name}/members/import"): Route(
         who=Who.MANAGER, values=BOARD, json={"csv": "user\nada\n"}
     ),
+    ("POST", "/courses"): Route(who=Who.CREATOR, json={"name": "new"}, status=201),
+    ("GET", "/courses"): Route(who=Who.EVERYBODY),
+    ("GET", "/courses/{name}"): Route(who=Who.COURSE, values=COURSE),
+    ("PATCH", "/courses/{name}"): Route(who=Who.TEACHER, values=COURSE, json={"new_name": "other"}),
+    ("DELETE", "/courses/{name}"): Route(who=Who.TEACHER, values=COURSE, query={"confirm": "closed"}),
+    ("PUT", "/courses/{name}/leaderboards/{board}"): Route(
+        who=Who.TEACHER, values={**COURSE, "board": "double"}
+    ),
+    ("DELETE", "/courses/{name}/leaderboards/{board}"): Route(
+        who=Who.TEACHER, values={**COURSE, "board": "closed"}
+    ),
+    ("POST", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE, json={}, status=201),
+    ("GET", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE),
+    ("GET", "/courses/{name}/members"): Route(who=Who.TEACHER, values=COURSE),
+    ("POST", "/courses/{name}/members/import"): Route(
+        who=Who.TEACHER, values=COURSE, json={"csv": "user\nada\n"}
+    ),
+    ("PUT", "/courses/{name}/members/{user}"): Route(
+        who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={}
+    ),
+    ("DELETE", "/courses/{name}/members/{user}"): Route(who=Who.TEACHER, values={**COURSE, "user": "ada"}),
     ("GET", "/leaderboards/{name}/late"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/late/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json=LATER
@@ -211,6 +246,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/code.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/events/{event}/dataset.zip"): Route(who=Who.ORGANISER, values=EVENT),
     ("GET", "/leaderboards/{name}/dataset.zip"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/winners.zip"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/likeness"): Route(who=Who.MANAGER, values=BOARD),

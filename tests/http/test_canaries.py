@@ -25,7 +25,7 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import rejudge, reviews
 from kernelcup.app.rules import pauses

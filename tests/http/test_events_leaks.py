@@ -20,7 +20,7 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.people import tokens
 from kernelcup.app.results import reviews
 from kernelcup.app.submissions import events as service

@@ -8,11 +8,12 @@ import pytest
 from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
+from kernelcup.app.courses import membership
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import comparisons, reviews
 from kernelcup.app.rules import limits, pauses
-from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.domain import OPERATOR, Role, Scope, Visibility
 
 PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
 """A stranger, a participant, another leaderboard's creator, the author, the creator, an admin."""
@@ -25,6 +26,9 @@ ALLOWED = {
     Who.OUTCOME: {"ada", "grace", "root"},
     Who.CREATOR: {"eve", "grace", "root"},
     Who.MANAGER: {"grace", "root"},
+    Who.COURSE: {"ada", "grace", "root"},
+    Who.TEACHER: {"grace", "root"},
+    Who.ORGANISER: {"grace", "root"},
     Who.ADMIN: {"root"},
     Who.BOT: set(),
 }
@@ -45,7 +49,7 @@ def play(db, person):
         "root": person("root", Role.ADMIN),
     }
     person("hal")
-    make_board(db, task=make_task(templates={"Python": SUBMISSION}))
+    make_board(db, task=make_task(templates={"Python": SUBMISSION}), event="spring")
     make_submission(db)
     lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
     lifecycle.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
@@ -90,6 +94,9 @@ def prepare(db, method: str, path: str) -> None:
         reviews.quarantine(db, OPERATOR, 1, reason="a test", evidence={}, now=NOW)
     if path == "/compare/{comparison_id}":
         comparisons.start(db, actor_of(db, "ada"), 1, 2, now=NOW)
+    if path.startswith("/courses/"):
+        make_board(db, name="closed", visibility=Visibility.CLOSED)
+        membership.add_member(db, OPERATOR, "closed", "ada", now=NOW)
     if method == "DELETE" and path.startswith("/pauses/"):
         scope, key = ("service", "") if path.endswith("service") else ("leaderboard", "double")
         pauses.pause(db, OPERATOR, scope=scope, key=key, reason="a test", now=NOW)
@@ -129,7 +136,8 @@ def test_every_route_says_for_whom_it_is(app) -> None:
     assert there == set(ROUTES)
 
 
-def test_a_token_that_may_only_read_changes_nothing(client, scene, person) -> None:
+def test_a_token_that_may_only_read_changes_nothing(client, scene, person, db) -> None:
+    prepare(db, "POST", "/courses/{name}")
     reader = {"root": person("reader", Role.ADMIN, scopes=frozenset({Scope.READ}))}
     for (method, path), route in ROUTES.items():
         if method == "GET" or path.startswith("/auth/"):

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
 from kernelcup.app import access
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts, login_links
 from kernelcup.cli.operate.serve import offer_sign_in
 from kernelcup.config.settings import ServerSettings
@@ -191,7 +191,7 @@ def test_a_class_works_without_a_provider_from_an_empty_server_to_the_first_rank
     assert "ada" in board
     assert "1.000" in board
     rows = client.get("/admin/boards/vectoradd/results.csv").text.splitlines()
-    assert rows[1].startswith("ada,,quiet fox,H100,1,")
+    assert rows[1].startswith("ada,,,,quiet fox,H100,1,")
 
 
 def test_a_new_server_offers_what_its_devices_can_judge_and_refuses_other_names(admin, db) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from builders import NOW, make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
-from kernelcup.app.boards import membership
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.courses import membership
 from kernelcup.app.news import moments, stream
 from kernelcup.app.people import accounts
 from kernelcup.app.results import reviews

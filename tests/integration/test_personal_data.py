@@ -17,7 +17,8 @@ from fakes import FakeClock
 from final_duels import close, duel_of
 from hand_judging import Judging, flagged
 from kernelcup.app.access import HERE, Entry
-from kernelcup.app.boards import boards, late_exceptions, membership
+from kernelcup.app.boards import boards, late_exceptions
+from kernelcup.app.courses import joining, membership
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.people.accounts import sign_in
 from kernelcup.app.people.user_names import actor_of, ensure_user
@@ -115,7 +116,7 @@ def test_no_name_of_the_user_is_left_in_the_database(judging: Judging) -> None:
     late_exceptions.grant_late(db, OPERATOR, "own", NAME, now() + timedelta(days=60), now=now())
     membership.add_member(db, OPERATOR, "double", NAME, pseudonym="Falcon", now=now())
     made = membership.make_invites(db, OPERATOR, ["own"], count=1, label=NAME, now=now())
-    membership.join(db, user, made.codes[0], now=now())
+    joining.join(db, user, made.codes[0], now=now())
     judging.judge(900, NAME)
     theirs = judging.judge(2000, "ada")
     reviews.quarantine(db, user, judging.job(theirs).id, reason="odd", now=now())
@@ -148,7 +149,7 @@ def test_no_name_of_the_user_is_left_in_the_database(judging: Judging) -> None:
     log = {(each.action, each.actor, each.target) for each in audit_log.entries(db, OPERATOR, limit=200)}
     assert ("user.delete", pseudonym, f"user:{pseudonym}") in log
     assert ("user.rename", pseudonym, f"user:{pseudonym}") in log
-    assert ("members.add", "operator", "board:double") in log
+    assert ("members.add", "operator", "course:double") in log
 
 
 def test_another_user_keeps_a_name_that_the_deleted_one_had_before(judging: Judging) -> None:
@@ -334,7 +335,7 @@ def test_an_export_has_all_that_belongs_to_the_user(judging: Judging) -> None:
     account = json.loads(found["account.json"])
     assert (account["user"]["name"], account["user"]["identities"][0]["provider"]) == (NAME, "github")
     assert [each["name"] for each in account["tokens"]] == ["läptop"]
-    assert [(each["leaderboard"], each["pseudonym"]) for each in account["members"]] == [("double", "Falcon")]
+    assert [(each["course"], each["pseudonym"]) for each in account["members"]] == [("double", "Falcon")]
     assert [each["kind"] for each in account["news"]] == ["overtaken"]
     whole = "".join(found.values())
     assert made.secret not in whole

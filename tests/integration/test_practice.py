@@ -11,14 +11,14 @@ import pytest
 from builders import make_actor, make_board, make_case, make_report, make_stage
 from fakes import FakeClock
 from hand_judging import Judging
-from kernelcup.app.boards import membership
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.late_exceptions import grant_late
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.courses import joining, membership
+from kernelcup.app.courses.class_progress import as_csv, results
 from kernelcup.app.news import stream
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.results import comparisons, finals, table
-from kernelcup.app.results.class_progress import as_csv, results
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.overview import improvements, times_of_best
@@ -191,7 +191,7 @@ def test_the_results_of_a_class_say_who_is_who_and_who_tried(db: Database, clock
         make_actor(db, name)
     listed = "user,label\nada,Ada A. (s1)\nbob,Bob B.\n,=Cyn C. (s3)\n"
     (code,) = membership.import_members(db, OPERATOR, "double", listed, now=clock()).codes
-    membership.join(db, actor_of(db, "cyn"), code.code, now=clock())
+    joining.join(db, actor_of(db, "cyn"), code.code, now=clock())
     judging.judge(2000, "ada")
     judging.submit("cyn", mode=Mode.TEST)
     judging.finish(judging.claim(), report=failed_tests())

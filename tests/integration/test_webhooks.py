@@ -20,7 +20,7 @@ import pytest
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.news import webhooks
 from kernelcup.app.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.app.news.newsroom import EVERY_S, Newsroom

@@ -299,7 +299,7 @@ def test_what_is_old_is_no_news(db, bring) -> None:
 
 
 def test_limits_invites_and_members_come_over(db, bring) -> None:
-    from kernelcup.app.boards import membership
+    from kernelcup.app.courses import joining
 
     bring()
     limits = rows(db, select(LimitRow.amount, LimitRow.mode_group, LimitRow.window_s))
@@ -307,7 +307,7 @@ def test_limits_invites_and_members_come_over(db, bring) -> None:
     assert rows(db, select(MemberRow.user_id))[0][0] == 1
     assert {code for (code,) in rows(db, select(InviteRow.code))} == {"ABCDE-F11", "USED"}
     bob = tokens.authenticate(db, "cli-bob", now=NOW)
-    assert membership.join(db, bob, "abcd-efil", now=NOW).leaderboards == ["class"]
+    assert joining.join(db, bob, "abcd-efil", now=NOW).leaderboards == ["class"]
 
 
 def test_another_database_is_refused(db, tmp_path) -> None:

@@ -18,7 +18,7 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, CodePolicy, RankingBy, Role, Visibility
 from kernelcup.engine.database import Database

@@ -10,7 +10,9 @@ from builders import make_board
 from kernelcup.domain import Role
 
 
-def test_a_manager_sees_pairs_side_by_side_and_others_only_times(visitor, person, client, signed_in, db) -> None:
+def test_a_manager_sees_pairs_side_by_side_and_others_only_times(
+    visitor, person, client, signed_in, db
+) -> None:
     root = person("root", Role.ADMIN)
     make_board(db)
     for user in ("ada", "bob"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from typing import Any
 
@@ -12,12 +13,12 @@ from playwright.sync_api import expect
 from test_admin_pages import judged, post
 
 from builders import NOW, make_board
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Visibility
 
-PAGE = "/admin/boards/double/class"
-LIST = "user,label,pseudonym\nada,Ada L.,quiet fox\n,<script>alert(1)</script>,\n"
+PAGE = "/c/double/people"
+LIST = "user,label,name,pseudonym\nada,1001,Ada L.,quiet fox\n,<script>alert(1)</script>,,\n"
 
 
 @pytest.fixture
@@ -39,19 +40,19 @@ def test_page_fits_and_axe_finds_nothing(visitor, people, db) -> None:
     membership.make_invites(db, OPERATOR, ["double"], count=3, label="autumn", now=NOW)
     page = visitor(people["grace"]).open(PAGE)
     check_page(page)
-    expect(page.get_by_role("region", name="Members")).to_contain_text("2.000")
+    expect(page.get_by_role("region", name="Register")).to_contain_text("ada")
 
 
 def test_a_class_list_makes_members_and_codes(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_label("File").set_input_files(
-        {"name": "class.csv", "mimeType": "text/csv", "buffer": (LIST + "bob,,\n").encode()}
+        {"name": "class.csv", "mimeType": "text/csv", "buffer": (LIST + "bob,,,\n").encode()}
     )
     page.get_by_role("button", name="Import", exact=True).click()
     told = page.get_by_role("status")
     expect(told).to_contain_text("1 new member, 1 code for those without an account")
     expect(told).to_contain_text("<script>alert(1)</script>,")
-    assert {each.user for each in membership.members(db, OPERATOR, "double")} == {"ada", "bob"}
+    assert [each.user for each in membership.members(db, OPERATOR, "double")] == ["ada", "", "bob"]
 
 
 def test_bad_lines_of_a_list_are_told_and_nothing_is_taken_in(client, people, signed_in, db) -> None:
@@ -82,6 +83,21 @@ def test_codes_are_made_and_revoked(client, people, signed_in, db) -> None:
     assert all(each.code in answer.text for each in found)
     assert post(client, f"{PAGE}/revoke", code=found[0].code).status_code == 303
     assert len(membership.list_invites(db, OPERATOR, "double")) == 1
+
+
+def test_a_course_is_made_and_gets_leaderboards(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    make_board(db, name="alone", creator="grace")
+    made = post(client, "/c", name="gpu", boards="alone")
+    assert (made.status_code, made.headers["location"]) == (303, "/c/gpu/people")
+    assert "There already is a course" in post(client, "/c", name="GPU").text
+    refused = post(client, "/c/gpu/add", board="double")
+    assert "kernelcup course remove double double" in html.unescape(refused.text)
+    assert post(client, "/c/gpu/remove", board="alone").status_code == 303
+    assert post(client, "/admin/boards/alone/course").headers["location"] == "/c/alone/people"
+    assert ">double</a>" in client.get("/c").text
+    client.cookies.update(signed_in(people["bob"]))
+    assert client.get("/c/gpu").status_code == 404
 
 
 def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> None:

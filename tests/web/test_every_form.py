@@ -13,7 +13,8 @@ from test_form_security import forms_of
 
 from builders import NOW, make_submission
 from kernelcup.app import access
-from kernelcup.app.boards import late_exceptions, membership
+from kernelcup.app.boards import late_exceptions
+from kernelcup.app.courses import membership
 from kernelcup.app.machines import machines, reservations
 from kernelcup.app.people import accounts, login_links
 from kernelcup.app.results import reviews
@@ -26,6 +27,7 @@ from kernelcup.http.sign_in import pages
 HERE = {"Origin": "http://127.0.0.1:8000", "Accept": "text/html"}
 SHOWN_AFTER_A_FORM = {
     "/account/unlink": "needs a second way to sign in",
+    "/admin/boards/double/course": "needs a leaderboard without a course",
     "/admin/boards/grayscale/update": "follows a preview",
     "/admin/boards/grayscale/final": "needs a closed leaderboard",
     "/admin/boards/grayscale/unpause": "needs a pause",
@@ -41,6 +43,8 @@ SHOWN_AFTER_A_FORM = {
 }
 """Forms that this walk does not meet, with the reason; ``test_form_security`` sends to their addresses, too."""
 STARTS = (
+    "/c/class-2026",
+    "/c/class-2026/people",
     "/",
     "/account",
     "/tokens",
@@ -105,7 +109,7 @@ def kind_of(path: str) -> str:
     """Return what pages of one kind have in common: one of each is looked at."""
     plain = urlsplit(path).path
     plain = re.sub(r"/\d+", "/1", plain)
-    plain = re.sub(r"^/(u|event|e)/[^/]+", r"/\1/x", plain)
+    plain = re.sub(r"^/(u|c|event|e)/[^/]+", r"/\1/x", plain)
     plain = re.sub(r"^/admin/(users|machines)/[^/]+", r"/admin/\1/x", plain)
     return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
 

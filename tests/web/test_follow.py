@@ -13,7 +13,7 @@ from PIL import Image
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.news import moments
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.domain import OPERATOR, Role, Visibility

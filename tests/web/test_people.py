@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.standings import standings

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernelcup.app.boards.queries import boards, members
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.courses.queries import members
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
+from kernelcup.domain.events import Event
 from kernelcup.engine import Session
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
 
@@ -71,6 +73,13 @@ def manages_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:
     return has_role(actor, Role.CREATOR) and actor.user_id == board.creator_id
 
 
+def manages_event(actor: Actor, event: Event) -> bool:
+    """Return whether the actor may change an event: its creator and admins may."""
+    if actor.role is Role.ADMIN:
+        return True
+    return has_role(actor, Role.CREATOR) and actor.user_id == event.creator_id
+
+
 def inspects_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:
     """Return whether the actor may see all of a leaderboard: they manage it, and their token allows it."""
     return Scope.INSPECT in actor.scopes and manages_board(actor, board)
@@ -80,7 +89,7 @@ def sees_board(session: Session, actor: Actor, board: Leaderboard) -> bool:
     """Return whether a leaderboard exists for the actor."""
     if board.visibility is Visibility.PUBLIC or manages_board(actor, board):
         return True
-    return actor.user_id is not None and members.is_member(session, board.id, actor.user_id)
+    return actor.user_id is not None and members.is_member(session, board.course_id, actor.user_id)
 
 
 def visible_boards(

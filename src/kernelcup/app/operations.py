@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
-from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
+from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
+from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
+from kernelcup.app.events import events, open_data, points
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import bell, stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -13,7 +15,6 @@ from kernelcup.app.people import account_linking, accounts, audit_log, login_lin
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import (
     brief,
-    class_progress,
     comparisons,
     dataset,
     docket,
@@ -38,6 +39,9 @@ MODULES = (
     withdrawal,
     table,
     finals,
+    events,
+    open_data,
+    points,
     comparisons,
     estimates,
     status,
@@ -55,7 +59,9 @@ MODULES = (
     limits,
     pauses,
     late_exceptions,
+    courses,
     membership,
+    joining,
     class_list,
     class_progress,
     handed_in,

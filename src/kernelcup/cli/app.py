@@ -105,6 +105,18 @@ app.add_typer(
 app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(
+    typer.Typer(help="Courses: leaderboards with one register of people, and grades.", no_args_is_help=True),
+    name="course",
+    cls=lazy("author.course"),
+    rich_help_panel=AUTHOR,
+)
+app.add_typer(
+    typer.Typer(help="Events of leaderboards: registration, teams, a table of points.", no_args_is_help=True),
+    name="event",
+    cls=lazy("author.event"),
+    rich_help_panel=AUTHOR,
+)
+app.add_typer(
     typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True),
     name="admin",
     cls=lazy("admin.tree"),

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelcup.app.operation import BOARD, BOARDS, Operation, Parameter
+from kernelcup.app.operation import BOARD, BOARDS, Operation, Parameter, without_none
 from kernelcup.app.operations import every
 from kernelcup.cli import wiring
+from kernelcup.cli.author import board_settings
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.help import HelpGroup
@@ -93,7 +94,7 @@ def command(operation: Operation) -> Callable[..., None]:
 
     run.__doc__ = operation.summary
     run.__name__ = operation.call.__name__
-    own = [_option(parameter) for parameter in operation.parameters]
+    own = [option for parameter in operation.parameters for option in _options(parameter)]
     if operation.personal:
         own.append(inspect.Parameter("user", POSITIONAL, default=None, annotation=UserOption))
     own.append(inspect.Parameter("as_json", POSITIONAL, default=False, annotation=JsonOption))
@@ -110,7 +111,10 @@ def perform(
 ) -> None:
     """Run an operation with what was given on the command line, and print the answer."""
     words = SPOKEN.get(operation.call, DEFAULT)
-    values = {each.name: _read(backend, each, given[each.name]) for each in operation.parameters}
+    values = {
+        each.name: _read_parts(each, given) if each.given.parts else _read(backend, each, given[each.name])
+        for each in operation.parameters
+    }
     asked = Answer(value=None, given=values, option=backend.option)
     with ExitStack() as stack:
         for kind, hint in words.next_step(asked).items():
@@ -138,6 +142,25 @@ def _read(backend: Backend, parameter: Parameter, value: Any) -> Any:
     if parameter.given.key == BOARDS:
         return [backend.board(name).name for name in value]
     return value
+
+
+def _read_parts(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+    """Return the mapping of those options of a parameter's parts that were given."""
+    kind, _ = without_none(parameter.kind)
+    said = {part: given[part.name] for part in parameter.given.parts}
+    return kind(
+        **{
+            part.name: board_settings.read(part, value)
+            for part, value in said.items()
+            if value not in (None, [])
+        }
+    )
+
+
+def _options(parameter: Parameter) -> list[inspect.Parameter]:
+    """Return the options of a parameter: of a mapping one for each key."""
+    parts = [board_settings.option_of(part).replace(kind=POSITIONAL) for part in parameter.given.parts]
+    return parts or [_option(parameter)]
 
 
 def _option(parameter: Parameter) -> inspect.Parameter:

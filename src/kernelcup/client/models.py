@@ -31,6 +31,8 @@ class BoardInfo(BoardSettings):
     """The bound of seeds if the task has none; None for 63 bits."""
     notice: str
     """Notices for participants about changes; empty if there are none."""
+    licence: str = ""
+    """The licence under which people submit, of its event; empty for none."""
     notes: tuple[str, ...] = ()
     """Of a new one: how it is judged, and what its creator should know."""
     tells_review_tags: bool = False

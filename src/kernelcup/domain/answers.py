@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -167,29 +168,56 @@ class Pause:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Invite:
-    """A code that makes one user a member of some leaderboards."""
+class Person:
+    """What a register says of a person."""
+
+    label: str = ""
+    """What the register calls the person, for example the student number."""
+    name: str = ""
+    group: str = ""
+    pseudonym: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invite(Person):
+    """A code that makes one user a member of some courses."""
 
     code: str
-    label: str
-    """The person that it is meant for."""
-    pseudonym: str | None
+    courses: tuple[str, ...]
     boards: tuple[str, ...]
+    """Leaderboards of these courses."""
     created_at: datetime
     claimed_by: str | None
     claimed_by_id: int | None
     claimed_at: datetime | None
+    position: int | None = None
+    """The line of the register that it is for; None for none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Member:
-    """A member of a leaderboard."""
+class Member(Person):
+    """A member of a course, or a person of its register who has not joined yet."""
 
     user: str
-    pseudonym: str | None
-    label: str = ""
-    """What a class list calls the user."""
-    joined_at: datetime
+    """Empty until the person joins."""
+    joined_at: datetime | None
+    position: int | None = None
+    """The place in the register; None for those who stand in none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Course:
+    """Leaderboards with one register of people."""
+
+    id: int
+    name: str
+    creator: str
+    creator_id: int
+    created_at: datetime
+    of_board: bool
+    """Whether it was made for one leaderboard, with which it is renamed and deleted."""
+    rules: Mapping[str, str]
+    """Rules of grading as they were written, by the number of the leaderboard; under an empty key those of all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -143,6 +143,8 @@ class BoardSettings:
     """Whether ranked jobs may run where a provider isolates each job itself, and no sandbox of ours stands beside."""
     event: str = ""
     """The event that it is part of; empty for none."""
+    event_weight: float = 1.0
+    """The weight of its points in the event's table."""
     share: float = 1.0
     """Its weight among leaderboards whose jobs wait for the same GPUs; only admins set it."""
 
@@ -175,12 +177,17 @@ class Leaderboard(BoardSettings):
     created_at: datetime
     creator: str
     creator_id: int
+    course_id: int | None = None
+    course: str | None = None
+    """The course that it is part of; None for none."""
     judging: str = ""
     """:meth:`Task.judging` of its task and harness: only results with an equal value rank."""
     notice: str = ""
     """A notice for participants if others see more of them than was promised when they submitted."""
     seeds_below: int | None = None
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
+    licence: str = ""
+    """The licence under which people submit, of its event; empty for none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

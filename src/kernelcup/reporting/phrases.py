@@ -19,6 +19,7 @@ from kernelcup.domain import (
     Standing,
     TrustRule,
 )
+from kernelcup.domain.events import EventSettings, PointsBy, Ties
 from kernelcup.scoring import own_rank_s
 from kernelcup_harness.protocol import BinaryUse, DuelResult, DuelVerdict, TrustLevel
 
@@ -254,6 +255,24 @@ def code_rule(board: BoardSettings) -> str:
     if board.deadline is None:
         return "Participants do not see each other’s code: it is shown after a deadline, and there is none."
     return "The code of ranked results is shown to all who see the leaderboard after the deadline."
+
+
+def licence_rule(licence: str) -> str:
+    """Return under which licence people submit; empty where none is asked for."""
+    return f"By submitting you put your code under this licence: {licence}." if licence else ""
+
+
+def points_rule(event: EventSettings) -> str:
+    """Return how an event's points are given."""
+    full = f"{event.full_points:g}"
+    by = {
+        PointsBy.PLACE: f"Points by place on each device: {event.place_points.replace(',', ', ')}.",
+        PointsBy.LEADER: f"Points on each device: {full} times the best time over one’s own.",
+        PointsBy.FLOOR: f"Points on each device: {full} times the device’s limit over one’s own time.",
+        PointsBy.BASELINE: f"Points on each device: {full} times the baseline’s time over one’s own.",
+    }[event.points_by]
+    ties = "share a place" if event.ties is Ties.SHARED else "are separated by the better places"
+    return f"{by} Who shares a rank gets the same points. Equal sums {ties}."
 
 
 def ranking_levels(rule: TrustRule) -> str:

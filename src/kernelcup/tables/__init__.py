@@ -5,14 +5,13 @@ from __future__ import annotations
 from kernelcup.tables.base import NAMING, NEVER_REUSE_IDS, Base, table_of
 from kernelcup.tables.boards import (
     DeadlineExceptionRow,
-    InviteBoardRow,
-    InviteRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
-    MemberRow,
     TaskVersionRow,
     new_revision,
 )
+from kernelcup.tables.courses import CourseRow, InviteCourseRow, InviteRow, MemberRow
+from kernelcup.tables.events import AnnouncementRow, BoardEventRow, RegistrationRow, TeamRow
 from kernelcup.tables.machines import (
     BoardMachineRow,
     CanaryRow,

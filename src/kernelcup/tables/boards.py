@@ -1,4 +1,4 @@
-"""Tables of leaderboards: tasks, devices, members, invites."""
+"""Tables of leaderboards: tasks, devices, late exceptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, UniqueConstraint, false
+from sqlalchemy import BigInteger, ForeignKey, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.tables.base import NEVER_REUSE_IDS, Base
@@ -62,8 +62,12 @@ class LeaderboardRow(Base):
     notice: Mapped[str] = mapped_column(default="", server_default="")
     """Notices for participants about changes."""
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)
-    event: Mapped[str] = mapped_column(default="", server_default="")
-    """The event that it is part of; empty for none."""
+    course_id: Mapped[int | None] = mapped_column(ForeignKey("courses.id", ondelete="SET NULL"), index=True)
+    event_id: Mapped[int | None] = mapped_column(
+        ForeignKey("board_events.id", ondelete="SET NULL"), index=True
+    )
+    event_weight: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    """The weight of its points in the event's table."""
     share: Mapped[float] = mapped_column(default=1.0, server_default="1")
     """Its weight among leaderboards whose jobs wait for the same GPUs."""
 
@@ -87,50 +91,6 @@ class LeaderboardDeviceRow(Base):
     """Another one after each change of ``bests``. It is random, so it does not tell how many changes there were."""
     frozen_revision: Mapped[int] = mapped_column(BigInteger, default=new_revision)
     """That of ``frozen_bests``."""
-
-
-class MemberRow(Base):
-    """A user who may see a closed leaderboard, and the pseudonym that others see."""
-
-    __tablename__ = "members"
-    __table_args__ = (UniqueConstraint("leaderboard_id", "pseudonym"),)
-
-    leaderboard_id: Mapped[int] = mapped_column(
-        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
-    pseudonym: Mapped[str | None]
-    label: Mapped[str] = mapped_column(default="", server_default="")
-    """What a class list calls the user."""
-    joined_at: Mapped[datetime]
-
-
-class InviteRow(Base):
-    """A code that makes one user a member of some leaderboards."""
-
-    __tablename__ = "invites"
-
-    code: Mapped[str] = mapped_column(primary_key=True)
-    label: Mapped[str] = mapped_column(default="")
-    """The person that it is meant for, for example a line of a class list."""
-    pseudonym: Mapped[str | None]
-    created_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
-    created_at: Mapped[datetime]
-    claimed_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
-    claimed_at: Mapped[datetime | None]
-
-
-class InviteBoardRow(Base):
-    """A leaderboard that an invite opens."""
-
-    __tablename__ = "invite_boards"
-
-    code: Mapped[str] = mapped_column(ForeignKey("invites.code", ondelete="CASCADE"), primary_key=True)
-    leaderboard_id: Mapped[int] = mapped_column(
-        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
 
 
 class DeadlineExceptionRow(Base):

@@ -9,7 +9,9 @@ from sqlalchemy import event, func, select
 from builders import NOW, make_actor, make_board, make_device, make_submission, make_task
 from kernelcup.app.boards import boards
 from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.queries import boards as stored
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.courses.queries import courses, members
 from kernelcup.domain import (
     NOBODY,
     OPERATOR,
@@ -23,7 +25,7 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.tables import AuditRow, Base, MemberRow, UserRow
+from kernelcup.tables import AuditRow, Base, UserRow
 from kernelcup_harness.protocol import Backend, HarnessKind
 
 OWN_TASK = make_task(harness=HarnessKind.OWN, main="eval.py", sources={"eval.py": "", "reference.py": ""})
@@ -36,7 +38,8 @@ def count(db, table) -> int:
 
 def join(db, board_id: int, actor: Actor) -> None:
     with db.write() as session:
-        session.add(MemberRow(leaderboard_id=board_id, user_id=actor.user_id, joined_at=NOW))
+        course = courses.of_board(session, stored.get(session, board_id), NOW)
+        members.add(session, course_id=course.id, user_id=actor.user_id, now=NOW)
 
 
 def test_a_board_is_returned_as_it_was_made(db) -> None:
@@ -264,6 +267,7 @@ def test_a_closed_board_exists_for_its_members_and_managers_only(db) -> None:
     ada, root = make_actor(db, "ada"), make_actor(db, "root", Role.ADMIN)
     grace = make_actor(db, "grace", Role.CREATOR)
     join(db, closed.id, ada)
+    closed = boards.get_board(db, "double")
     for viewer in (ada, root, grace, OPERATOR):
         assert boards.get_board(db, "double", viewer) == closed
         assert boards.list_boards(db, viewer) == [closed]

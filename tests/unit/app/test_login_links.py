@@ -9,7 +9,7 @@ import pytest
 
 from builders import NOW, make_actor, make_board
 from kernelcup.app.access import HERE
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import joining, membership
 from kernelcup.app.people import accounts
 from kernelcup.app.people.audit_log import entries
 from kernelcup.app.people.login_links import LoginLink, make_links, open_links, revoke_links, use_login_link
@@ -126,17 +126,17 @@ def test_an_invite_makes_an_account_once(db) -> None:
     made = membership.import_members(db, OPERATOR, "week1", "label,pseudonym\nAda L.,fox\n", now=NOW)
     code = made.codes[0].code
     with pytest.raises(InvalidValue):
-        membership.join_as_new(db, code, "a/b", now=NOW)
-    user_id, boards = membership.join_as_new(db, code.lower(), "ada", now=NOW)
-    assert (accounts.get_user(db, OPERATOR, "ada").id, boards) == (user_id, ["week1"])
+        joining.join_as_new(db, code, "a/b", now=NOW)
+    user_id, joined = joining.join_as_new(db, code.lower(), "ada", now=NOW)
+    assert (accounts.get_user(db, OPERATOR, "ada").id, joined.leaderboards) == (user_id, ["week1"])
     assert [(each.user, each.pseudonym) for each in membership.members(db, OPERATOR, "week1")] == [
         ("ada", "fox")
     ]
     with pytest.raises(Conflict, match="used already"):
-        membership.join_as_new(db, code, "eve", now=NOW)
+        joining.join_as_new(db, code, "eve", now=NOW)
     (other,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW).codes
     with pytest.raises(Conflict, match="taken"):
-        membership.join_as_new(db, other, "ADA", now=NOW)
+        joining.join_as_new(db, other, "ADA", now=NOW)
     with pytest.raises(NotFound):
-        membership.join_as_new(db, "AAAA", "eve", now=NOW)
+        joining.join_as_new(db, "AAAA", "eve", now=NOW)
     assert [each.name for each in accounts.list_users(db, OPERATOR)] == ["grace", "ada"]

@@ -8,11 +8,11 @@ import pytest
 from builders import NOW, make_actor, make_board, make_submission
 from kernelcup import errors
 from kernelcup.app.boards.boards import list_boards
-from kernelcup.app.boards.membership import (
+from kernelcup.app.courses.joining import join
+from kernelcup.app.courses.membership import (
     HIDDEN_CODE,
     add_member,
     import_members,
-    join,
     list_invites,
     make_invites,
     members,
@@ -190,7 +190,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
     again = import_members(db, OPERATOR, "first", text, now=NOW)
     assert (again.added, again.already, again.codes) == ((), ("ada", "bob"), result.codes)
     assert join(db, make_actor(db, "cyn"), result.codes[0].code, now=NOW).leaderboards == ["first"]
-    assert people(db) == [("ada", "Owl"), ("bob", None), ("cyn", "Fox")]
+    assert people(db) == [("ada", "Owl"), ("bob", None), ("cyn", "Fox"), ("", None)]
     assert [each.action for each in entries(db, OPERATOR, action="members.import")] == ["members.import"] * 2
 
 
@@ -198,7 +198,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
     ("text", "problems"),
     [
         ("", ["line 1: expected a header"]),
-        ("name\nada\n", ["line 1: unknown column `name`; there are user, label, pseudonym"]),
+        ("who\nada\n", ["line 1: unknown column `who`; there are user, label, name, group, pseudonym"]),
         (
             "usr,pseudonim\nada,Owl\n",
             ["line 1: unknown column `usr`, did you mean `user`?; unknown column `pseudonim`, did you mean"],
@@ -213,7 +213,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
                 "line 5: neither user nor label",
                 "line 6: 3 cells",
                 "line 7: Pseudonym 'participant 3'",
-                "line 8: The pseudonym 'Taken' is already taken on leaderboard 'first'",
+                "line 8: The pseudonym 'Taken' is already taken in course 'first'",
             ],
         ),
         ('label\nok\n"never closed\n', ["line 3: "]),

@@ -16,7 +16,7 @@ from builders import (
     make_stage,
     make_submission,
 )
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import overview, standings
 from kernelcup.app.results.facts import Remembered, facts_of

@@ -18,8 +18,8 @@ from builders import (
 )
 from kernelcup import errors
 from kernelcup.app.boards.late_exceptions import grant_late
-from kernelcup.app.boards.membership import add_member
 from kernelcup.app.boards.visibility import find_shown
+from kernelcup.app.courses.membership import add_member
 from kernelcup.app.people.audit_log import entries
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze, unveil

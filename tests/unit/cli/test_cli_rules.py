@@ -217,7 +217,7 @@ def test_codes_let_people_in(door: Door, db: Database, command: Command, board: 
     code, other = made.out.split()
     assert "kernelcup join CODE" in made.err
     joined = command("join", code.lower(), "--user", "ada", "--local", "--json")
-    assert joined.body == {"leaderboards": ["double"]}
+    assert joined.body == {"leaderboards": ["double"], "courses": ["double"]}
     listed = {
         each["code"]: each for each in body_of(door("admin", "invite", "list", board, "--json"))["invites"]
     }
@@ -271,7 +271,7 @@ def test_a_class_list_is_imported(
 
 def test_a_list_that_cannot_be_read_is_refused(door: Door, board: str, tmp_path: Path) -> None:
     for content, told in (
-        (b"name\nada\n", "line 1: unknown column `name`"),
+        (b"who\nada\n", "line 1: unknown column `who`"),
         (b"user\n\xff\n", "expected CSV encoded as UTF-8"),
         (b"user\n" + b"x" * 1_000_000, "1,000,000 bytes"),
     ):

@@ -1,38 +1,41 @@
-"""Events: leaderboards that belong together, for example those of one hackathon. An event is only a name."""
+"""What a leaderboard says of the event that it belongs to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from kernelcup.app import access
-from kernelcup.domain import OPERATOR, Actor, Leaderboard
-from kernelcup.engine import Database
-from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.app.events.queries import events
+from kernelcup.domain import Actor, BoardSettings
+from kernelcup.engine import Session
+from kernelcup.errors import Forbidden, InvalidValue
 
 LONGEST_NAME = 64
+LARGEST_WEIGHT = 1000
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-def check_event(name: str) -> None:
-    """Raise ``InvalidValue`` if an event cannot have this name; an empty name means no event."""
-    if name and not _NAME.fullmatch(name):
+def check_event_name(name: str) -> None:
+    """Raise ``InvalidValue`` if an event cannot have this name."""
+    if not _NAME.fullmatch(name):
         raise InvalidValue(
             f"Event name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
             "the first a letter or digit."
         )
 
 
-def boards_of_event(db: Database, name: str, viewer: Actor = OPERATOR) -> Sequence[Leaderboard]:
-    """Return the leaderboards of an event that exist for the viewer, sorted by deadline.
+def check_event(settings: BoardSettings) -> None:
+    """Raise ``InvalidValue`` if a leaderboard cannot have this event, or this weight there."""
+    if settings.event:
+        check_event_name(settings.event)
+    if not 0 <= settings.event_weight <= LARGEST_WEIGHT:
+        raise InvalidValue(f"event_weight {settings.event_weight:g}: expected 0 to {LARGEST_WEIGHT:,}.")
 
-    Raise ``NotFound`` if there is none: an event without a visible leaderboard does not exist for the viewer.
-    """
-    with db.read() as session:
-        seen = access.visible_boards(session, viewer)
-    found = [board for board in seen if board.event and board.event.lower() == name.lower()]
-    if not found:
-        raise NotFound(f"There is no event {name!r}.")
-    return sorted(found, key=lambda board: (board.deadline or _NEVER, board.id))
+
+def check_joins(session: Session, actor: Actor, name: str) -> None:
+    """Raise ``Forbidden`` if there is an event of this name whose organiser is another person."""
+    found = events.find(session, name) if name else None
+    if found is not None and not access.manages_event(actor, found):
+        raise Forbidden(
+            f"Event {found.name!r} is managed by {found.creator} and admins; ask them to add the leaderboard."
+        )

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from kernelcup.app import access
-from kernelcup.app.boards.board_events import check_event
+from kernelcup.app.boards.board_events import check_event, check_joins
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import MadeBoard, choose_judging, counters_notes
 from kernelcup.app.boards.queries import boards, task_versions
@@ -106,20 +106,21 @@ def make_board(
     judged = choose_judging(new.task, new.harness, chosen, trial, force=force)
     check_proofs(judged.harness, settings, devices=chosen, known=known_devices, task=new.task)
     task = dataclasses.replace(new.task, reference_s=list(judged.reference_s))
+    actor = creator if isinstance(creator, Actor) else OPERATOR
     with db.write(durable=True) as session:
+        check_joins(session, actor, settings.event)
         board_id = boards.insert(
             session,
             name=name,
             task_hash=task_versions.save(session, task, now=now),
             devices=chosen,
             harness=judged.harness,
-            creator_id=_creator_id(session, creator, now=now),
+            creator_id=creator_id(session, creator, now=now),
             now=now,
             settings=settings,
             judging=task.judging(judged.harness),
             seeds_below=judged.seeds_below,
         )
-        actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
         audit_log.record(session, actor, "board.create", f"board:{name}", detail, now)
         about = counters_notes(session, chosen, judged.harness)
@@ -139,7 +140,7 @@ def check_new(db: Database, new: NewBoard, *, now: datetime, known: Sequence[Dev
     if not new.over:
         check_ahead(settings.deadline, now=now)
     check_settings(settings)
-    check_event(settings.event)
+    check_event(settings)
     check_free(db, new.name)
     return chosen
 
@@ -379,11 +380,16 @@ def check_ahead(deadline: datetime | None, *, now: datetime) -> None:
         raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} has already passed.")
 
 
-def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:
+def creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:
+    """Return the user who creates something: the actor, or the one of this name for whom the operator does.
+
+    Raises:
+        InvalidValue: The operator names none, or the name is invalid.
+    """
     if not isinstance(creator, Actor):
-        creator_id = users.get_or_create(session, check_user_name(creator), now=now)
-        users.raise_to_creator(session, creator_id)
-        return creator_id
+        user_id = users.get_or_create(session, check_user_name(creator), now=now)
+        users.raise_to_creator(session, user_id)
+        return user_id
     if creator.user_id is None:
-        raise InvalidValue("The creator of a leaderboard needs an account.")
+        raise InvalidValue("The creator needs an account.")
     return creator.user_id

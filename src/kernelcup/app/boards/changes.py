@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
-from kernelcup.app.boards.board_events import check_event
+from kernelcup.app.boards.board_events import check_event, check_joins
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import check_answers, check_harness, trial_notes, try_version
 from kernelcup.app.boards.queries import boards, task_versions
@@ -29,8 +29,8 @@ from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup_harness.protocol import Mode, canonical_hash
 
-RANKS_BY = ("trust", "duel", "cpu_times", "judging")
-"""The settings of a leaderboard that decide about ranks."""
+RANKS_BY = ("trust", "duel", "cpu_times", "judging", "event")
+"""The settings of a leaderboard that decide about ranks; of an event the teams do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +99,7 @@ def preview_update(
     """Return the effects of :func:`update_board` without applying them; raise the same errors."""
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
+        check_joins(session, actor, (changes or BoardChanges()).get("event", ""))
         return plan_changes(session, board, task, changes or BoardChanges(), known_devices, now).preview
 
 
@@ -146,6 +147,7 @@ def update_board(
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
+        check_joins(session, actor, (changes or BoardChanges()).get("event", ""))
         plan = plan_changes(session, board, task, changes or BoardChanges(), known_devices, now)
         preview = plan.preview
         if expected is not None and expected != preview.fingerprint:
@@ -218,7 +220,7 @@ def _changed(
         given["review_tags"] = tuple(given["review_tags"])
     changed = dataclasses.replace(board, **given, task_hash=task.content_hash)
     changed = dataclasses.replace(changed, judging=task.judging(changed.harness))
-    check_event(changed.event)
+    check_event(changed)
     if changed.deadline not in (board.deadline, now):  # that one closes it at once
         board_rules.check_ahead(changed.deadline, now=now)
     if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:

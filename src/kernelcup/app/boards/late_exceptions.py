@@ -9,7 +9,7 @@ from typing import Annotated
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.queries import late_exceptions as exception_rows
-from kernelcup.app.boards.queries import members
+from kernelcup.app.courses.queries import members
 from kernelcup.app.operation import Board, Given, User, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.domain import Actor, Leaderboard, Visibility
@@ -66,7 +66,7 @@ def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str,
             f"Leaderboard {board.name!r} is open until {board.deadline:%Y-%m-%d %H:%M:%S} UTC for all; "
             "an exception has to end later."
         )
-    if board.visibility is not Visibility.PUBLIC and not members.is_member(session, board.id, user_id):
+    if board.visibility is not Visibility.PUBLIC and not members.is_member(session, board.course_id, user_id):
         raise InvalidValue(f"{name} is not a member of leaderboard {board.name!r}; add them first.")
 
 

@@ -101,7 +101,10 @@ GIVEN: Mapping[str, Given] = {
         options=("--event",),
         metavar="NAME",
         longest=100,
-        help="The event that the leaderboard belongs to.",
+        help="The event that the leaderboard belongs to; one of this name is made if there is none.",
+    ),
+    "event_weight": Given(
+        options=("--weight",), metavar="WEIGHT", help="The weight of its points in the event's table."
     ),
 }
 

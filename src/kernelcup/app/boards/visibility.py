@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from kernelcup.app import access
-from kernelcup.app.boards.queries import members
+from kernelcup.app.courses.queries import members
 from kernelcup.app.people.queries import users
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, UserName
@@ -36,7 +36,7 @@ def shown_names(
     known = users.shown_names(session, names.keys() - others)
     shown = {user_id: UserName(name, known.get(user_id, "")) for user_id, name in names.items()}
     if others:
-        chosen = members.pseudonyms(session, board.id, others)
+        chosen = members.pseudonyms(session, board.course_id, others)
         first = submissions.firsts(session, board.id, others - chosen.keys())
         shown |= {each: UserName(chosen.get(each) or _unnamed(first.get(each))) for each in others}
     return shown
@@ -47,7 +47,7 @@ def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -
     found = users.find_name(session, name)
     if not is_masked(board, viewer) or (found is not None and found[0] == viewer.user_id):
         return None if found is None else found[0]
-    chosen = members.with_pseudonym(session, board.id, name)
+    chosen = members.with_pseudonym(session, board.course_id, name)
     if chosen is not None:
         return chosen
     match = _UNNAMED.fullmatch(name)

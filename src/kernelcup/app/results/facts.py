@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,8 +18,8 @@ from kernelcup.app.results.standings import board_device, shows_copy
 from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
 from kernelcup.engine import Database, Session, database_of
 from kernelcup.reporting.made_of import MadeOf, by_time, made_of
-from kernelcup.scoring import beside_s
-from kernelcup_harness.protocol import RanKernel, RunReport, StageName, Verdict
+from kernelcup.scoring import beside_s, counting
+from kernelcup_harness.protocol import CaseResult, RanKernel, RunReport, StageName, Verdict, trimmed_mean
 
 MOST_REMEMBERED = 20_000
 """Reports and texts never change, and reading a page of them takes long."""
@@ -34,6 +36,10 @@ class Beside:
     """The time of the task's reference in the same run."""
     attainable_s: float | None
     """The least time in which the device can do the work that the task declares."""
+    of_floor: float | None
+    """The floor over the run's time, the geometric mean over its cases."""
+    of_baseline: float | None
+    """The same of the task's baseline, or of its reference where it has none."""
     ran: tuple[RanKernel, ...]
     """The kernels of one timed call."""
 
@@ -96,6 +102,27 @@ def facts_of(
     }
 
 
+def beside_of(
+    db: Database, board: str, device: str, places: Sequence[Standing], *, viewer: Actor = OPERATOR
+) -> dict[int, Beside]:
+    """Return the other times of the runs behind places that the viewer sees, by their submissions' numbers.
+
+    Raises:
+        NotFound, UnknownDevice: As for the standings.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        behind = stored.behind(
+            session,
+            board_id=found.id,
+            device=board_device(found, device),
+            frozen=shows_copy(session, found, viewer),
+            submission_ids=[each.submission_id for each in places],
+        )
+        runs = read_beside(session, {each.run_id for each in behind.values()})
+    return {number: runs[each.run_id] for number, each in behind.items() if each.run_id in runs}
+
+
 def read_beside(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
     """Return the other times of runs, by their ids."""
     where = database_of(session)
@@ -146,8 +173,28 @@ def _beside(report: RunReport, rule: RankingBy) -> Beside:
     return Beside(
         reference_s=beside_s(report, rule, lambda case: case.reference_ns),
         attainable_s=beside_s(report, rule, lambda case: case.floor_ns),
+        of_floor=_mean_ratio(report, rule, lambda case: case.floor_ns),
+        of_baseline=_mean_ratio(report, rule, _baseline_ns),
         ran=tuple(report.ran),
     )
+
+
+def _mean_ratio(
+    report: RunReport, rule: RankingBy, time_ns: Callable[[CaseResult], float | None]
+) -> float | None:
+    """Return the geometric mean, over the ranked cases that count, of another time over the submission's.
+
+    Return None if a case that counts lacks one of the times.
+    """
+    stage = report.stage_report(StageName.RANKED)
+    cases = [] if stage is None else counting(stage.cases, rule)
+    pairs = [(time_ns(case), None if case.timing is None else case.timing.score_ns) for case in cases]
+    ratios = [other / own for other, own in pairs if other and own and 0 < other / own < math.inf]
+    return statistics.geometric_mean(ratios) if ratios and len(ratios) == len(pairs) else None
+
+
+def _baseline_ns(case: CaseResult) -> float | None:
+    return trimmed_mean(case.baseline_ns) if case.baseline_ns else case.reference_ns
 
 
 class Remembered(Generic[K, V]):

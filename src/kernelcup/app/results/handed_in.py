@@ -12,7 +12,8 @@ from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
-from kernelcup.app.boards.queries import members, task_versions
+from kernelcup.app.boards.queries import task_versions
+from kernelcup.app.courses.queries import members
 from kernelcup.app.operation import Archive, Board, Given, operation, parts_of
 from kernelcup.app.results.queries import handed_in as queries
 from kernelcup.app.submissions.queries import submissions
@@ -189,7 +190,8 @@ def _inspected(session: Session, actor: Actor, name: str) -> Leaderboard:
 
 
 def _handed_in(session: Session, board: Leaderboard) -> list[HandedIn]:
-    labels = {each.user: each.label for each in members.of_board(session, board.id)}
+    register = [] if board.course_id is None else members.register(session, board.course_id)
+    labels = {each.user: each.label for _, each in register}
     return [
         HandedIn(
             submission=number,

@@ -13,7 +13,8 @@ from datetime import datetime
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
-from kernelcup.app.boards.queries import boards, late_exceptions, members
+from kernelcup.app.boards.queries import boards, late_exceptions
+from kernelcup.app.courses.queries import members
 from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.results.queries import ruling, runs

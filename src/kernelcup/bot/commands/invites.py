@@ -7,7 +7,7 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin

@@ -12,7 +12,7 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import joining
 from kernelcup.bot.api import Person
 from kernelcup.bot.commands import rankings
 from kernelcup.bot.commands.autocomplete import is_over, visible_boards
@@ -211,7 +211,7 @@ def code_file(code: dict[str, Any]) -> Attached:
 async def join(interaction: discord.Interaction, parts: Parts, code: str) -> None:
     """Make the person a member of the code's leaderboards."""
     await think(interaction)
-    joined = await parts.api.call(membership.join, who(interaction), code=code)
+    joined = await parts.api.call(joining.join, who(interaction), code=code)
     names = ", ".join(map(texts.code, joined.leaderboards))
     await answer(interaction, f"🎟️ You are now a member of {names}.")
 

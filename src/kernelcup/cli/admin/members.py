@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelcup.app.boards import class_list, membership
-from kernelcup.app.boards.class_list import ImportResult
-from kernelcup.app.boards.membership import Invite
-from kernelcup.app.results import class_progress
+from kernelcup.app.courses import class_list, class_progress, membership
+from kernelcup.app.courses.class_list import ImportResult
+from kernelcup.app.courses.membership import Invite, Member
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
@@ -30,22 +29,31 @@ STDIN = "-"
 def invite_lines(answer: Answer) -> Iterable[str]:
     """Return a line for each code."""
     if not answer.value:
-        board = answer.given["board"]
-        yield f"{board} has no invites. Next: kernelcup admin invite create {board}{answer.option}"
+        yield f"{_place(answer)} has no invites. Next: {_invite(answer)}"
     for invite in answer.value:
         used = f"used by {invite.claimed_by}" if invite.claimed_by is not None else "not used"
         label = f"  {invite.label}" if invite.label else ""
-        yield f"{invite.code}{label}  [{', '.join(invite.boards)}]  {used}"
+        yield f"{invite.code}{label}  [{', '.join(invite.boards or invite.courses)}]  {used}"
 
 
 def member_lines(answer: Answer) -> Iterable[str]:
-    """Return a line for each member."""
+    """Return a line for each person of a register."""
     if not answer.value:
-        board = answer.given["board"]
-        yield f"{board} has no members. Next: kernelcup admin invite create {board}{answer.option}"
+        yield f"{_place(answer)} has no members. Next: {_invite(answer)}"
     for member in answer.value:
         shown = f" as {member.pseudonym}" if member.pseudonym is not None else ""
-        yield f"{member.user}{shown}  since {member.joined_at:%Y-%m-%d %H:%M} UTC"
+        person = "  ".join(filter(None, (member.label, member.name, member.group)))
+        since = "not joined" if member.joined_at is None else f"since {member.joined_at:%Y-%m-%d %H:%M} UTC"
+        yield f"{member.user or '-'}{shown}  {since}" + (f"  {person}" if person else "")
+
+
+def _place(answer: Answer) -> str:
+    return str(answer.given.get("board") or answer.given["name"])
+
+
+def _invite(answer: Answer) -> str:
+    command = "admin invite create" if "board" in answer.given else "course invite"
+    return f"kernelcup {command} {_place(answer)}{answer.option}"
 
 
 def code_lines(answer: Answer) -> Iterable[str]:
@@ -81,7 +89,7 @@ say(
     member_lines,
     lambda answer: {
         "leaderboard": answer.given["board"],
-        "members": [json_object(member, "user", "pseudonym", "joined_at") for member in answer.value],
+        "members": [member_object(member) for member in answer.value],
     },
 )
 say(
@@ -112,28 +120,49 @@ say(
 )
 
 
+ListArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CSV",
+        help="CSV with a header: user or label or both, and optionally name, group, pseudonym; - is stdin.",
+    ),
+]
+
+
 @with_backend
 def import_members(
     backend: Backend,
     board: BoardArgument,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV",
-            help="CSV with a header: user or label or both, and optionally pseudonym; - is stdin.",
-        ),
-    ],
+    file: ListArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Make everyone on a class list a member, all or none; people without an account get a code each.
 
     Standard output has one code on each line, with its recipient.
     """
-    text = read_list(file)
     named = backend.board(board).name
-    result = backend.call(class_list.import_members, board=named, csv_text=text)
+    result = backend.call(class_list.import_members, board=named, csv_text=read_list(file))
+    _tell_import(named, "leaderboard", result, as_json=as_json)
+
+
+@with_backend
+def import_into_course(
+    backend: Backend,
+    course: Annotated[str, typer.Argument(metavar="COURSE", help="Name of the course.")],
+    file: ListArgument,
+    as_json: JsonOption = False,
+) -> None:
+    """Make everyone on a class list a member, all or none; people without an account get a code each.
+
+    Its order becomes the register's. Standard output has one code on each line, with its recipient.
+    """
+    result = backend.call(class_list.import_course_members, name=course, csv_text=read_list(file))
+    _tell_import(course, "course", result, as_json=as_json)
+
+
+def _tell_import(named: str, kind: str, result: ImportResult, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(import_object(named, result)))
+        typer.echo(json.dumps(import_object(named, result, kind)))
         return
     told = f"{named}: {len(result.added)} new members, {len(result.already)} were members already"
     typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
@@ -164,10 +193,15 @@ def read_list(file: Path) -> str:
 
 def invite_object(each: Invite) -> dict[str, Any]:
     """Return an invite as the object that ``--json`` prints."""
-    names = ("code", "label", "pseudonym", "created_at", "claimed_by", "claimed_at")
-    return json_object(each, *names, leaderboards=each.boards)
+    names = ("code", "label", "name", "group", "pseudonym", "created_at", "claimed_by", "claimed_at")
+    return json_object(each, *names, courses=each.courses, leaderboards=each.boards)
 
 
-def import_object(board: str, result: ImportResult) -> dict[str, Any]:
+def member_object(each: Member) -> dict[str, Any]:
+    """Return a person of a register as the object that ``--json`` prints."""
+    return json_object(each, "user", "label", "name", "group", "pseudonym", "joined_at")
+
+
+def import_object(named: str, result: ImportResult, kind: str = "leaderboard") -> dict[str, Any]:
     """Return the outcome of an import as the object that ``--json`` prints."""
-    return json_object(result, "added", "already", "codes", "without_account", leaderboard=board)
+    return json_object(result, "added", "already", "codes", "without_account") | {kind: named}

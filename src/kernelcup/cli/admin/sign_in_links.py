@@ -52,7 +52,7 @@ def link(
     as_json: JsonOption = False,
 ) -> None:
     """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
-    from kernelcup.app.boards import class_list, membership
+    from kernelcup.app.courses import class_list, membership
     from kernelcup.app.people import login_links
 
     text = "" if file is None else read_list(file)

@@ -24,17 +24,19 @@ def join(
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Join the leaderboards that an invite code opens."""
-    from kernelcup.app.boards import membership
+    """Join the courses that an invite code opens, with all their leaderboards."""
+    from kernelcup.app.courses import joining
 
     again = "ask the person who gave you the code for a new one"
     with wiring.pointing_to(again, NotFound), wiring.pointing_to(again, Conflict):
-        names = backend.call(membership.join, as_user=user, code=code).leaderboards
+        joined = backend.call(joining.join, as_user=user, code=code)
     if as_json:
-        typer.echo(json.dumps({"leaderboards": names}))
+        typer.echo(json.dumps({"leaderboards": joined.leaderboards, "courses": joined.courses}))
         return
+    names = joined.leaderboards or joined.courses
+    kind = "board" if joined.leaderboards else "course"
     typer.echo(
-        plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{backend.option}")
+        plain(f"You belong to {', '.join(names)}. Next: kernelcup {kind} show {names[0]}{backend.option}")
     )
 
 

@@ -209,6 +209,7 @@ SHOWN_SETTINGS = {
     "results are marked.",
     "share": "Its weight among leaderboards whose jobs wait for the same GPUs.",
     "event": "The event that the leaderboard belongs to; empty for none.",
+    "event_weight": "The weight of its points in the event's table.",
 }
 _SHOWN_FIELDS: dict[str, Any] = {
     name: (kind, Field(description=SHOWN_SETTINGS.get(name)))
@@ -226,6 +227,7 @@ class LeaderboardOut(Shown, _SHOWN):  # type: ignore[misc]
     harness: HarnessKind
     task_hash: str
     creator: str
+    licence: str = Field(description="The licence under which people submit, of its event; empty for none.")
     notice: str = Field(description="What others see of participants contrary to the promise; usually empty.")
     seeds_below: int | None = Field(
         description="Upper bound of drawn seeds if the task sets none; null: 63 bits."

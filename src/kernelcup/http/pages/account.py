@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import personal_data
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import joining
 from kernelcup.app.news import bell
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
@@ -146,7 +146,7 @@ def show_join(
 def join(request: Request, db: Db, actor: ActorDep, now: Now, code: Text) -> Response:
     """Accept an invite."""
     try:
-        joined = membership.join(db, actor, code, now=now).leaderboards
+        joined = joining.join(db, actor, code, now=now)
     except UserError as error:
         return render(request, "join.html", status=400, headers=NO_STORE, code=code, problem=str(error))
     return account_page(request, actor, joined=joined)

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, bell, coding_agents, docket, documents, people, status
+from kernelcup.http.pages import (
+    account,
+    assets,
+    bell,
+    coding_agents,
+    docket,
+    documents,
+    event,
+    people,
+    status,
+)
 from kernelcup.http.pages.admin import routes as admin
-from kernelcup.http.pages.boards import badges, boards, event, feeds, history, live, statement, webhooks
+from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
+from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import submissions, submit
 
 router = APIRouter(include_in_schema=False)
@@ -18,6 +30,8 @@ for _each in (
     live,
     statement,
     badges,
+    course,
+    course_people,
     docket,
     documents,
     event,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import joining
 from kernelcup.app.people import accounts, device_login, login_links, tokens
 from kernelcup.config.sign_in import SignInProvider
 from kernelcup.domain import NOBODY, Actor, Role
@@ -122,11 +122,16 @@ def join_as_new(
         raise SignInNeeded("Sign in first; then open your invite again.")
     now = platform.clock()
     try:
-        user_id, boards = membership.join_as_new(platform.db, code, name, now=now)
+        user_id, joined = joining.join_as_new(platform.db, code, name, now=now)
     except (InvalidValue, NotFound, Conflict) as error:
         return new_account_page(request, code, name=name, problem=str(error))
     request.session.pop(NEXT, None)
-    return _enter(request, platform, tokens.make_session(platform.db, user_id, now), address("/b", boards[0]))
+    opened = (
+        address("/b", *joined.leaderboards)
+        if len(joined.leaderboards) == 1
+        else address("/c", joined.courses[0])
+    )
+    return _enter(request, platform, tokens.make_session(platform.db, user_id, now), opened)
 
 
 @pages.post("/auth/logout", dependencies=OWN_FORM)

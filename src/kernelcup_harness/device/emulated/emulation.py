@@ -209,8 +209,9 @@ def device_mode(torch: ModuleType) -> Callable[[], Any]:
     from torch.overrides import TorchFunctionMode
 
     from kernelcup_harness.device.emulated import places
+    from kernelcup_harness.device.emulated.products import half_products
 
-    answers = device_answers(torch)
+    answers, products = device_answers(torch), half_products(torch)
     to, parse_to = torch.Tensor.to, torch._C._nn._parse_to
 
     class EmulatedDevice(TorchFunctionMode):  # type: ignore[misc]
@@ -232,7 +233,7 @@ def device_mode(torch: ModuleType) -> Callable[[], Any]:
                 return answers[func](*args, **kwargs)
             if torch.compiler.is_compiling():
                 return func(*args, **kwargs)
-            return places.called(func, args, kwargs, device)
+            return places.called(products.get(func, func), args, kwargs, device)
 
     return EmulatedDevice
 

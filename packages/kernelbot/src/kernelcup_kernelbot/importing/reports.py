@@ -90,20 +90,26 @@ def judged(number: int, mode: Mode, runs: Sequence[Any]) -> Judged:
 
 def compact(value: Any) -> Any:
     """Return the JSON of a part of a report without what is as by default, which reading adds: a third of the size."""
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, list):
+    kind: Any = type(value)
+    if kind is list:
         return [compact(each) for each in value]
-    if not is_dataclass(value) or isinstance(value, type):
+    if issubclass(kind, StrEnum):
+        return value.value
+    defaults = _defaults(kind)
+    if not defaults:
         return value
-    set_ones = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
-    return {name: compact(each) for name, each, default in set_ones if name == "version" or each != default}
+    found = {}
+    for name, default in defaults:
+        each = getattr(value, name)
+        if each != default or name == "version":
+            found[name] = compact(each)
+    return found
 
 
 @cache
 def _defaults(kind: type) -> list[tuple[str, Any]]:
     found = []
-    for each in fields(kind):
+    for each in fields(kind) if is_dataclass(kind) else ():
         made = each.default_factory() if each.default_factory is not MISSING else each.default
         found.append((each.name, made))
     return found

@@ -9,11 +9,11 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from kernelcup.app.boards.invite_codes import normal_code
-from kernelcup.app.boards.queries import members
+from kernelcup.app.courses.invite_codes import normal_code
+from kernelcup.app.courses.queries import courses, members
 from kernelcup.domain import Leaderboard, ModeGroup
 from kernelcup.domain.answers import Quantity
-from kernelcup.tables import InviteBoardRow, InviteRow, LimitRow
+from kernelcup.tables import InviteCourseRow, InviteRow, LimitRow
 from kernelcup_kernelbot.importing import bulk
 from kernelcup_kernelbot.importing.source import Source, moment
 
@@ -51,18 +51,19 @@ def bring(
             found.alike.append(row.code)
             continue
         seen.add(code)
-        ids = [boards[each].id for each in opened.get(row.code, opened.get(row.id, [])) if each in boards]
+        targets = [boards[each] for each in opened.get(row.code, opened.get(row.id, [])) if each in boards]
+        ids = list(dict.fromkeys(courses.of_board(session, each, now).id for each in targets))
         at = moment(row.claimed_at, now)
         claim = {"claimed_by": user_id, "claimed_at": None if user_id is None else at}
         if code not in stored:
             bulk.insert(session, InviteRow, [{"code": code, "label": LABEL, "created_at": at} | claim])
-            bulk.insert(session, InviteBoardRow, [{"code": code, "leaderboard_id": each} for each in ids])
+            bulk.insert(session, InviteCourseRow, [{"code": code, "course_id": each} for each in ids])
             found.invites += 1
         elif stored[code] is None and user_id is not None:
             session.execute(sa.update(InviteRow).where(InviteRow.code == code).values(**claim))
         if user_id is not None:
             found.members += sum(
-                members.add(session, board_id=each, user_id=user_id, pseudonym=None, now=at) for each in ids
+                members.add(session, course_id=each, user_id=user_id, now=at) for each in ids
             )
     return found
 

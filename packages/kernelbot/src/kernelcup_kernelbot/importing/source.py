@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ OTHERS = (
     "rate_limit",
 )
 """Older databases lack some of them."""
+IN_MEMORY = 1_000
 Where = Sequence[sa.ColumnElement[bool]]
 
 
@@ -68,6 +69,16 @@ class Source:
         while page := self.rows(table, *names, where=[key > last, *where], order="id", limit=size):
             yield page
             last = page[-1].id
+
+    def stream(
+        self, table: str, *names: str, where: Where, order: Sequence[str]
+    ) -> Generator[Any, None, None]:
+        """Yield columns of all rows in an order, with few of them in memory; to be closed."""
+        of = self.tables[table].c
+        query = sa.select(*(self.column(table, name) for name in names)).where(*where)
+        query = query.order_by(*(of[name] for name in order)).execution_options(yield_per=IN_MEMORY)
+        with self._connection.execute(query) as found:
+            yield from found
 
     def execute(self, query: Any, values: Any = None) -> Any:
         """Run a query over :attr:`tables`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -69,6 +70,9 @@ class Importer:
         self._boards = boards
         self._now = now
         self.found = Submissions()
+        self._runs: Generator[Any, None, None] | None = None
+        self._next: Any = None
+        """The first of the runs that no submission had yet."""
 
     def bring(self, db: Database, since: datetime | None, *, dry_run: bool = False) -> Submissions:
         """Write what is not here yet, one transaction for each page; in a dry run only count it.
@@ -77,18 +81,24 @@ class Importer:
             Conflict: Another submission has the number of one of KernelBot's.
         """
         newest = 0
-        for page in self._pages(since):
-            with db.read() as session:
-                rows = self._new(session, page)
-            self.found.made += len(rows)
-            if rows and not dry_run:
-                newest = rows[-1].id
-                with db.write() as session:
-                    self._write(session, rows)
+        with closing(self):
+            for page in self._pages(since):
+                with db.read() as session:
+                    rows = self._new(session, page)
+                self.found.made += len(rows)
+                if rows and not dry_run:
+                    newest = rows[-1].id
+                    with db.write() as session:
+                        self._write(session, rows)
         if newest:
             with db.write() as session:
                 bulk.continue_after(session, SubmissionRow, newest + ROOM)
         return self.found
+
+    def close(self) -> None:
+        """End reading."""
+        if self._runs is not None:
+            self._runs.close()
 
     def _pages(self, since: datetime | None) -> Iterator[list[Any]]:
         sent = self._source.tables["submission"].c.submission_time
@@ -126,11 +136,10 @@ class Importer:
 
     def _write(self, session: Session, rows: Sequence[Any]) -> None:
         hashes = self._write_codes(session, rows)
-        runs = self._runs(rows)
         sent: list[bulk.Values] = []
         results: list[tuple[Leaderboard, bulk.Values, Judged | None]] = []
         for row in rows:
-            mine = runs.get(row.id, {})
+            mine = self._runs_of(row.id)
             modes = [run.mode for each in mine.values() for run in each]
             mode = reports.mode_of(row.mode_category, modes)
             board = self._boards.by_id[row.leaderboard_id]
@@ -194,20 +203,29 @@ class Importer:
             self.found.not_text += sum(len(tree.files) > 1 for tree in trees.values())
         return hashes
 
-    def _runs(self, rows: Sequence[Any]) -> dict[int, dict[str, list[Any]]]:
-        """Return the public runs of submissions by number and device."""
-        table, wanted = self._source.tables["runs"], {row.id for row in rows}
+    def _runs_of(self, number: int) -> dict[str, list[Any]]:
+        """Return the public runs of a submission by device; submissions are asked for in their order."""
+        found: dict[str, list[Any]] = defaultdict(list)
+        if self._runs is None:
+            self._runs = self._runs_from(number)
+            self._next = next(self._runs, None)
+        while self._next is not None and self._next.submission_id <= number:
+            if self._next.submission_id == number:
+                found[self._boards.device(self._next.runner)].append(self._next)
+            self._next = next(self._runs, None)
+        return found
+
+    def _runs_from(self, first: int) -> Generator[Any, None, None]:
+        """Read the runs once, in the order of submissions: KernelBot has no index by which to find some."""
+        table = self._source.tables["runs"]
         where = [
-            table.c.submission_id.between(rows[0].id, rows[-1].id),
+            table.c.submission_id >= first,
             table.c.secret.is_not(True),
             table.c.mode.in_(reports.PUBLIC),
             table.c.runner.is_not(None),
         ]
-        found: dict[int, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        for run in self._source.rows("runs", *OF_RUN, *EVIDENCE, where=where, order="id"):
-            if run.submission_id in wanted:
-                found[run.submission_id][self._boards.device(run.runner)].append(run)
-        return found
+        order = ("submission_id", "id")
+        return self._source.stream("runs", *OF_RUN, *EVIDENCE, where=where, order=order)
 
 
 def _check_ours(number: int, client: str) -> None:

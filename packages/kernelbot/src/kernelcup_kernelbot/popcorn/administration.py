@@ -10,9 +10,10 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field, TypeAdapter
 
 from kernelcup.app import stats
-from kernelcup.app.boards import boards, membership
+from kernelcup.app.boards import boards
 from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.results import dataset
 from kernelcup.app.rules import limits, pauses
@@ -245,7 +246,7 @@ def export(asked: ExportIn, platform: PlatformDep, admin: Admin, now: Now) -> di
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / asked.filename
     file.write_bytes(table)
-    file.with_suffix(".md").write_text("\n".join(map(dataset.card, found)), encoding="utf-8")
+    file.with_suffix(".md").write_text(dataset.card(file.stem, found, now), encoding="utf-8")
     return {"status": "ok", "rows": len(rows), "repo_id": "", "filename": str(file)}
 
 

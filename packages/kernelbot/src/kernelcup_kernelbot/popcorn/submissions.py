@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field
 
 from kernelcup.app import access
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import joining
 from kernelcup.app.queue import estimates
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions import withdrawal
@@ -68,7 +68,7 @@ def join(body: JoinIn, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
     """Join leaderboards with a code."""
     if not body.code:
         raise HTTPException(400, "Missing required field: code")
-    return {"status": "ok", "leaderboards": membership.join(db, caller, body.code, now=now).leaderboards}
+    return {"status": "ok", "leaderboards": joining.join(db, caller, body.code, now=now).leaderboards}
 
 
 def show_own(db: Db, submission_id: int, actor: Actor, now: Now) -> dict[str, Any]:

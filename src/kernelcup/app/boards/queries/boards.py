@@ -13,6 +13,8 @@ from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from kernelcup.app.courses.queries import courses
+from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.database import upsert
@@ -21,7 +23,9 @@ from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import (
     BestRow,
+    BoardEventRow,
     ComparisonRow,
+    CourseRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -57,6 +61,7 @@ def insert(
         created_at=now,
         judging=judging,
         seeds_below=seeds_below,
+        event_id=events.ensure(session, settings.event, creator_id=creator_id, now=now),
         **_columns(settings),
     )
     session.add(row)
@@ -80,6 +85,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
             judging=board.judging,
             judging_since=since,
             seeds_below=board.seeds_below,
+            event_id=events.ensure(session, board.event, creator_id=board.creator_id, now=now),
             **_columns(board),
         )
     )
@@ -89,7 +95,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES}
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"}
 
 
 def _column(value: object) -> object:
@@ -116,6 +122,7 @@ def rename(session: Session, board_id: int, name: str) -> None:
     """Give a leaderboard a name that no other one has."""
     mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
     session.execute(mine.values(name=name, name_key=name_key(name)))
+    courses.rename_with_board(session, board_id, name)
 
 
 @once
@@ -194,7 +201,7 @@ def seen_by(
     seen: list[ColumnElement[bool]] = [_BOARDS.c.visibility == Visibility.PUBLIC.value]
     if user_id is not None:
         members = table_of(MemberRow)
-        seen.append(_BOARDS.c.id.in_(select(members.c.leaderboard_id).where(members.c.user_id == user_id)))
+        seen.append(_BOARDS.c.course_id.in_(select(members.c.course_id).where(members.c.user_id == user_id)))
     if user_id is not None and manages_own:
         seen.append(_BOARDS.c.creator_id == user_id)
     return _load(session, _page(after_id, limit).where(or_(*seen)))
@@ -316,6 +323,7 @@ def delete_board(session: Session, board_id: int) -> None:
         .where(SubmissionRow.leaderboard_id == board_id)
     )
     session.execute(delete(ComparisonRow).where(ComparisonRow.job_id.in_(own)))
+    courses.remove_with_board(session, board_id)
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
@@ -338,9 +346,15 @@ def _page(after_id: int | None, limit: int | None) -> Select[Any]:
 
 
 def _boards() -> Select[Any]:
-    people = table_of(UserRow)
-    return select(*_BOARDS.c, people.c.name.label("creator")).join(
-        people, people.c.id == _BOARDS.c.creator_id
+    people, course, of = table_of(UserRow), table_of(CourseRow), table_of(BoardEventRow).c
+    return (
+        select(*_BOARDS.c, people.c.name.label("creator"), course.c.name.label("course"))
+        .add_columns(
+            func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
+        )
+        .join(people, people.c.id == _BOARDS.c.creator_id)
+        .outerjoin(course, course.c.id == _BOARDS.c.course_id)
+        .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
     )
 
 

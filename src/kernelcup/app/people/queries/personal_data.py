@@ -41,9 +41,10 @@ def own_rows(session: Session, user_id: int) -> dict[str, list[dict[str, Any]]]:
     for owner in OWN:
         table = owner.class_.__table__
         columns: list[Any] = [each for each in table.c if each.name not in WITHHELD]
-        if "leaderboard_id" in table.c:
-            board = select(t.LeaderboardRow.name).where(t.LeaderboardRow.id == table.c.leaderboard_id)
-            columns.append(board.scalar_subquery().label("leaderboard"))
+        for row, key in ((t.LeaderboardRow, "leaderboard"), (t.CourseRow, "course")):
+            if f"{key}_id" in table.c:
+                name = select(row.name).where(row.id == table.c[f"{key}_id"])
+                columns.append(name.scalar_subquery().label(key))
         rows = session.execute(select(*columns).where(owner == user_id)).mappings()
         found[table.name] = [dict(row) for row in rows]
     return found
@@ -72,7 +73,7 @@ def forget(session: Session, user: User, now: datetime) -> str:
         session.execute(delete(owner.class_).where(owner == user.id))
     users.set_role(session, user.id, Role.PARTICIPANT)
     claimed = update(t.InviteRow).where(t.InviteRow.claimed_by == user.id)
-    session.execute(claimed.values(label="", pseudonym=None))
+    session.execute(claimed.values(label="", name="", group="", pseudonym=None))
     session.execute(update(t.AuditRow).where(t.AuditRow.actor_id == user.id).values(actor=pseudonym))
     for name, since, until in names:
         _replace(session, name, pseudonym, since, until)

@@ -10,7 +10,8 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.boards import boards, membership
+from kernelcup.app.boards import boards
+from kernelcup.app.courses import membership
 from kernelcup.app.people import login_links
 from kernelcup.app.people.login_links import LoginLink
 from kernelcup.domain import Actor, Role, Scope
@@ -37,7 +38,7 @@ def show_links(
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     names = [user] if user else []
     if board:
-        names = [each.user for each in membership.members(platform.db, actor, board)]
+        names = [each.user for each in membership.members(platform.db, actor, board) if each.user]
     return _page(request, platform, actor, now, text="\n".join(names), board=board)
 
 

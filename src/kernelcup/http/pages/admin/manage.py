@@ -16,7 +16,7 @@ from kernelcup.app.boards.changes import UpdatePreview, as_json
 from kernelcup.app.boards.managing import rename_board
 from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.results import finals, freezes, rejudge
+from kernelcup.app.results import finals, freezes, handed_in, rejudge
 from kernelcup.app.rules import pauses
 from kernelcup.domain import Actor, Leaderboard, PauseScope, Scope
 from kernelcup.errors import (
@@ -147,6 +147,16 @@ def do_rejudge(
     """Judge again what was shown."""
     rejudge.rejudge_board(db, actor, name, device=device or None, only_best=bool(only_best), now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.get("/{name}/likeness")
+def show_likeness(
+    name: str, request: Request, db: Db, actor: ActorDep, least: Annotated[int, Query(ge=50, le=100)] = 80
+) -> Response:
+    """Show which files of different people are alike."""
+    found = handed_in.likeness(db, actor, name, least=least)
+    board = boards.get_board(db, name, viewer=actor)
+    return render(request, "admin/likeness.html", board=board, found=found, least=least)
 
 
 @router.get("/{name}/unveil")

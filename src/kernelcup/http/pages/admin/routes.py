@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kernelcup.http.pages.admin import (
-    classes,
     devices,
     home,
     late,
@@ -22,7 +21,6 @@ for _each in (
     home,
     new_boards,
     manage,
-    classes,
     late,
     reviews,
     devices,

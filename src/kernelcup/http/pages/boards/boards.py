@@ -182,17 +182,16 @@ def show_board(
         scale=table.scale if table else None,
         rival=_rival(db, head, actor, own),
         latest=_latest(db, head, actor, own),
-        apart=[]
-        if after
-        else [
-            standings.standings_apart(db, name, head.device, why, viewer=actor)
-            for why in (Ruling.PRACTICE, Ruling.LEVEL)
-        ],
+        apart=[] if after else [_apart(db, head, why, actor) for why in (Ruling.PRACTICE, Ruling.LEVEL)],
         waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
         # Times of several classes are not on one line.
         plot="" if head.classes or is_speedup(found) else best_over_time(points[0], before_s=points[1]),
     )
+
+
+def _apart(db: Database, head: Head, why: Ruling, viewer: Actor) -> list[Standing]:
+    return standings.standings_apart(db, head.board.name, head.device, why, viewer=viewer)
 
 
 def _row_of(db: Database, head: Head, who: str, viewer: Actor) -> str:

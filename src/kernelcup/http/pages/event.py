@@ -1,11 +1,11 @@
-"""The leaderboards of one event on one page."""
+"""The page of an event: its text, its table of points, and who is first on its leaderboards."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from kernelcup.app.boards.board_events import boards_of_event
+from kernelcup.app.events import events, points
 from kernelcup.app.machines.placement import is_lent_only
 from kernelcup.app.results import standings
 from kernelcup.app.results.runs import costs
@@ -13,7 +13,7 @@ from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.reporting.phrases import classes_text
+from kernelcup.reporting.phrases import classes_text, points_rule
 
 router = APIRouter(route_class=PageRoute)
 
@@ -22,8 +22,9 @@ SHOWN = 3
 
 @router.get("/e/{name}")
 def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Show the leaderboards of an event with who is first on each device."""
-    found = boards_of_event(db, name, actor)
+    """Show an event with its table of points, and who is first on each device of its leaderboards."""
+    event = events.show_event(db, actor, name)
+    found = events.list_boards_of(db, event, actor)
     firsts = {
         (board.name, device): [
             place
@@ -37,8 +38,10 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
     return render(
         request,
         "event.html",
-        event=found[0].event,
+        event=event,
         boards=found,
+        points_rule=points_rule,
+        table=points.table_of(db, event, found, viewer=actor, now=now),
         firsts=firsts,
         classes_text=classes_text,
         scale=TimeScale.of(times),

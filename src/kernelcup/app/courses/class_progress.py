@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.app.boards import boards
-from kernelcup.app.boards.membership import Member, members
+from kernelcup.app.courses.membership import Member, members
 from kernelcup.app.operation import Board, operation
 from kernelcup.app.results import standings
 from kernelcup.app.results.queries import runs
@@ -25,7 +25,10 @@ class ClassResult:
     """What a member has reached on a device, practice aside; empty fields where that is nothing."""
 
     user: str
+    """Empty until the person joins."""
     label: str
+    name: str = ""
+    group: str = ""
     pseudonym: str = ""
     device: str = ""
     rank: int | None = None
@@ -55,7 +58,7 @@ class MemberProgress:
 
 
 def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
-    """Return the members of a leaderboard with their standings, by name.
+    """Return the people of a leaderboard's register with their standings, in its order.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not see them.
@@ -73,7 +76,7 @@ def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
 
 @operation("GET", "/leaderboards/{name}/members/results", "admin members results", subject="rules")
 def results(db: Database, actor: Actor, board: Board) -> list[ClassResult]:
-    """List what each member has reached on each device, also those who have nothing yet; as a command, in CSV.
+    """List what each person of the register has reached on each device, also without a result; as a command, in CSV.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not see it.
@@ -104,11 +107,8 @@ def _result(of: MemberProgress, device: str, board: Leaderboard, count: int, las
     if last is not None and (tests := last.report.stage_report(StageName.TEST)) is not None:
         passed = sum(case.verdict is Verdict.ACCEPTED for case in tests.cases)
         reached["tests_passed"] = f"{passed} of {tests.planned_cases}"
-    who: dict[str, Any] = {
-        "user": of.member.user,
-        "label": of.member.label,
-        "pseudonym": of.member.pseudonym or "",
-    }
+    who: dict[str, Any] = {name: getattr(of.member, name) for name in ("user", "label", "name", "group")}
+    who["pseudonym"] = of.member.pseudonym or ""
     return ClassResult(**who, device=device, submissions=count, **reached)
 
 

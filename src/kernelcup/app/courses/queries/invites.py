@@ -1,7 +1,8 @@
-"""Codes that make one user each a member of some leaderboards."""
+"""Codes that make one user each a member of some courses."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,39 +10,34 @@ from datetime import datetime
 from sqlalchemy import Select, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from kernelcup.domain.answers import Invite
+from kernelcup.domain.answers import Invite, Person
 from kernelcup.engine.rows import made_of
-from kernelcup.tables import InviteBoardRow, InviteRow, LeaderboardRow, UserRow
+from kernelcup.tables import CourseRow, InviteCourseRow, InviteRow, LeaderboardRow, UserRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NewInvite:
+class NewInvite(Person):
     """An invite to be stored."""
 
     code: str
-    label: str = ""
-    pseudonym: str | None = None
+    position: int | None = None
 
 
 def insert_all(
     session: Session,
     new: Sequence[NewInvite],
     *,
-    board_ids: Sequence[int],
+    course_ids: Sequence[int],
     created_by: int | None,
     now: datetime,
 ) -> None:
-    """Store invites to the same leaderboards."""
+    """Store invites to the same courses."""
     if not new:
         return
-    rows = [
-        {"code": each.code, "label": each.label, "pseudonym": each.pseudonym}
-        | {"created_by": created_by, "created_at": now}
-        for each in new
-    ]
+    rows = [dataclasses.asdict(each) | {"created_by": created_by, "created_at": now} for each in new]
     session.execute(insert(InviteRow), rows)
-    opened = [{"code": each.code, "leaderboard_id": board_id} for each in new for board_id in board_ids]
-    session.execute(insert(InviteBoardRow), opened)
+    opened = [{"code": each.code, "course_id": course_id} for each in new for course_id in course_ids]
+    session.execute(insert(InviteCourseRow), opened)
 
 
 def find(session: Session, code: str) -> Invite | None:
@@ -50,13 +46,19 @@ def find(session: Session, code: str) -> Invite | None:
     return found[0] if found else None
 
 
-def of_board(
-    session: Session, board_id: int, *, after: str | None = None, limit: int | None = None
+def of_course(
+    session: Session, course_id: int, *, after: str | None = None, limit: int | None = None
 ) -> list[Invite]:
-    """Return the invites that open a leaderboard, sorted by code."""
-    codes = select(InviteBoardRow.code).where(InviteBoardRow.leaderboard_id == board_id)
+    """Return the invites that open a course, sorted by code."""
+    codes = select(InviteCourseRow.code).where(InviteCourseRow.course_id == course_id)
     query = _invites().where(InviteRow.code.in_(codes)).order_by(InviteRow.code).limit(limit)
     return _load(session, query if after is None else query.where(InviteRow.code > after))
+
+
+def write(session: Session, code: str, person: Person, position: int | None) -> None:
+    """Give an invite another line of the register."""
+    values = {"name": person.name, "group": person.group, "pseudonym": person.pseudonym, "position": position}
+    session.execute(update(InviteRow).where(InviteRow.code == code).values(values))
 
 
 def claim(session: Session, code: str, *, user_id: int, now: datetime) -> bool:
@@ -77,20 +79,28 @@ def _invites() -> Select[InviteRow, str | None]:
 
 def _load(session: Session, query: Select[InviteRow, str | None]) -> list[Invite]:
     rows = session.execute(query).all()
-    opened: dict[str, list[str]] = {}
+    opened: dict[str, dict[str, None]] = {}
+    boards: dict[str, list[str]] = {}
     codes = [row.code for row, _ in rows]
     for start in range(0, len(codes), 500):
         names = (
-            select(InviteBoardRow.code, LeaderboardRow.name)
-            .join(LeaderboardRow, LeaderboardRow.id == InviteBoardRow.leaderboard_id)
-            .where(InviteBoardRow.code.in_(codes[start : start + 500]))
-            .order_by(LeaderboardRow.id)
+            select(InviteCourseRow.code, CourseRow.name, LeaderboardRow.name)
+            .join(CourseRow, CourseRow.id == InviteCourseRow.course_id)
+            .outerjoin(LeaderboardRow, LeaderboardRow.course_id == CourseRow.id)
+            .where(InviteCourseRow.code.in_(codes[start : start + 500]))
+            .order_by(CourseRow.id, LeaderboardRow.id)
         )
-        for code, name in session.execute(names):
-            opened.setdefault(code, []).append(name)
+        for code, course, board in session.execute(names):
+            opened.setdefault(code, {})[course] = None
+            boards.setdefault(code, []).extend([] if board is None else [board])
     return [
         made_of(
-            row, Invite, boards=tuple(opened.get(row.code, ())), claimed_by=user, claimed_by_id=row.claimed_by
+            row,
+            Invite,
+            courses=tuple(opened.get(row.code, ())),
+            boards=tuple(boards.get(row.code, ())),
+            claimed_by=user,
+            claimed_by_id=row.claimed_by,
         )
         for row, user in rows
     ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from typing import Annotated
 
-from kernelcup.app.boards.queries import members
 from kernelcup.app.boards.visibility import UNNAMED
+from kernelcup.app.courses.queries import members
+from kernelcup.app.operation import Given
 from kernelcup.app.people.user_names import has_invisible
-from kernelcup.domain import Leaderboard
+from kernelcup.domain.answers import Course
 from kernelcup.engine import Session
-from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.errors import Conflict, InvalidValue, NotFound
 
+Code = Annotated[str, Given(metavar="CODE", help="The code, in any spelling.")]
 MOST_INVITES = 10_000
 LONGEST_LABEL = 200
 LONGEST_PSEUDONYM = 64
@@ -33,10 +36,10 @@ def normal_code(text: str) -> str:
     return "-".join(plain[start : start + _GROUP_LENGTH] for start in range(0, len(plain), _GROUP_LENGTH))
 
 
-def check_label(label: str) -> None:
-    """Raise ``InvalidValue`` if a code cannot have this label."""
+def check_label(label: str, what: str = "Label") -> None:
+    """Raise ``InvalidValue`` if a code or a person cannot have this label, name or group."""
     if len(label) > LONGEST_LABEL or not label.isprintable():
-        raise InvalidValue(f"Label {label!r}: expected at most {LONGEST_LABEL} printable characters.")
+        raise InvalidValue(f"{what} {label!r}: expected at most {LONGEST_LABEL} printable characters.")
 
 
 def check_pseudonym(pseudonym: str) -> None:
@@ -53,9 +56,14 @@ def check_pseudonym(pseudonym: str) -> None:
 
 
 def check_free(
-    session: Session, board: Leaderboard, pseudonym: str | None, *, besides: int | None = None
+    session: Session, course: Course, pseudonym: str | None, *, besides: int | None = None
 ) -> None:
-    """Raise ``Conflict`` if another user has the pseudonym on the leaderboard."""
-    owner = None if pseudonym is None else members.with_pseudonym(session, board.id, pseudonym)
+    """Raise ``Conflict`` if another user has the pseudonym in the course."""
+    owner = None if pseudonym is None else members.with_pseudonym(session, course.id, pseudonym)
     if owner is not None and owner != besides:
-        raise Conflict(f"The pseudonym {pseudonym!r} is already taken on leaderboard {board.name!r}.")
+        raise Conflict(f"The pseudonym {pseudonym!r} is already taken in course {course.name!r}.")
+
+
+def no_invite() -> NotFound:
+    """Return the error for a code that does not exist, or not for the actor."""
+    return NotFound("There is no such invite code.")

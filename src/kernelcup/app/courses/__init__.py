@@ -1,0 +1,1 @@
+"""Courses: registers, invites, grades."""

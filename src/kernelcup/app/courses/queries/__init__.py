@@ -1,0 +1,1 @@
+"""Courses, their members and invites."""

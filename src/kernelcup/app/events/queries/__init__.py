@@ -1,0 +1,1 @@
+"""Queries of events, registrations, teams and announcements."""

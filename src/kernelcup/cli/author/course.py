@@ -1,0 +1,103 @@
+"""Words of ``kernelcup course``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from kernelcup.app.courses import courses, membership
+from kernelcup.cli.admin import members
+from kernelcup.cli.admin.limits import PEOPLE
+from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.show.json_object import fields
+from kernelcup.errors import NotFound
+
+ORDER = (
+    "create",
+    "list",
+    "show",
+    "update",
+    "delete",
+    "add",
+    "remove",
+    "import",
+    "members",
+    "invite",
+    "invites",
+)
+
+
+def commands() -> dict[str, Any]:
+    """Return the commands by name."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, "course", {})
+    group.command("import")(members.import_into_course)
+    root: Any = typer.main.get_group(group)
+    found: dict[str, Any] = root.commands
+    return {name: found[name] for name in (*ORDER, *(each for each in found if each not in ORDER))}
+
+
+def course_text(answer: Answer) -> str:
+    """Return one line about a course."""
+    return _line(answer.value)
+
+
+def _line(view: courses.CourseView) -> str:
+    joined = f"; {view.joined} of {view.people} have joined" if view.managed else ""
+    return f"{view.name}, by {view.creator}: {', '.join(view.leaderboards) or 'no leaderboards yet'}{joined}"
+
+
+LIST = "kernelcup course list"
+for _call in (courses.create, courses.show, courses.rename, courses.add_board, courses.remove_board):
+    say(
+        _call,
+        course_text,
+        lambda answer: fields(answer.value),
+        lambda answer: {NotFound: f"{LIST}{answer.option}"},
+    )
+say(
+    courses.list_courses,
+    lambda answer: (
+        map(_line, answer.value) if answer.value else ["No courses. Next: kernelcup course create NAME"]
+    ),
+    lambda answer: {"courses": [fields(each) for each in answer.value]},
+)
+say(
+    courses.delete,
+    lambda answer: f"{answer.given['name']} is deleted; its leaderboards stay",
+    lambda answer: {"deleted": answer.given["name"]},
+)
+say(
+    membership.make_course_invites,
+    members.code_lines,
+    lambda answer: {"codes": answer.value.codes, "leaderboards": answer.value.leaderboards},
+)
+say(
+    membership.list_course_invites,
+    members.invite_lines,
+    lambda answer: {
+        "course": answer.given["name"],
+        "invites": [members.invite_object(each) for each in answer.value],
+    },
+)
+say(
+    membership.course_members,
+    members.member_lines,
+    lambda answer: {
+        "course": answer.given["name"],
+        "members": [members.member_object(each) for each in answer.value],
+    },
+)
+say(
+    membership.add_course_member,
+    lambda answer: "{user} is a member of {name}".format(**answer.given),
+    lambda answer: {"course": answer.given["name"], "user": answer.given["user"]},
+    lambda _: {NotFound: PEOPLE},
+)
+say(
+    membership.remove_course_member,
+    lambda answer: "{user} is no longer a member of {name}".format(**answer.given),
+    lambda answer: {"course": answer.given["name"], "removed": answer.given["user"]},
+    lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
+)

@@ -1,0 +1,110 @@
+"""Words of ``kernelcup event``: events of leaderboards, and their table of points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+from kernelcup.app.events import events, open_data, points
+from kernelcup.app.events.points import PointsTable
+from kernelcup.cli.compete.account import write_archive
+from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.show.boards import moment
+from kernelcup.cli.show.json_object import fields
+from kernelcup.domain.events import Event
+from kernelcup.reporting.phrases import points_rule
+
+
+def commands() -> dict[str, Any]:
+    """Return the commands by name."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, "event", {})
+    root: Any = typer.main.get_group(group)
+    return dict(root.commands)
+
+
+def saved(answer: Answer) -> dict[str, object]:
+    """Write an event's dataset to a new file in the current folder."""
+    return write_archive(f"{answer.given['event']}-dataset.zip", answer.value)
+
+
+def event_lines(answer: Answer) -> Iterable[str]:
+    """Return an event's settings and text."""
+    event: Event = answer.value
+    yield f"{event.name} by {event.creator}: {event.shown_title}"
+    dates = {
+        "opens": event.opens_at,
+        "qualifier until": event.qualifier_at,
+        "ends": event.ends_at,
+        "register until": event.register_by,
+        "teams until": event.teams_until,
+    }
+    yield from (f"{word} {moment(at)}" for word, at in dates.items() if at is not None)
+    if event.registration:
+        yield "only who has registered may submit" + (f"; licence {event.licence}" if event.licence else "")
+    if event.has_teams:
+        yield f"teams of at most {event.team_size}"
+    yield points_rule(event)
+    yield from (f"prize of place {at}: {prize}" for at, prize in enumerate(event.prizes, 1))
+    if event.text:
+        yield from ("", *event.text.splitlines())
+
+
+def made_lines(answer: Answer) -> Iterable[str]:
+    """Say what comes after the event was made."""
+    yield f"event {answer.value.name} by {answer.value.creator}"
+    yield f"Next: kernelcup event add {answer.value.name} BOARD{answer.option}"
+
+
+def list_lines(answer: Answer) -> Iterable[str]:
+    """Return a line for each event."""
+    if not answer.value:
+        yield f"There is no event. Next: kernelcup event create NAME{answer.option}"
+    for event in answer.value:
+        yield f"{event.name}  {event.shown_title}  by {event.creator}"
+
+
+def points_lines(answer: Answer) -> Iterable[str]:
+    """Return a line for each competitor."""
+    table: PointsTable = answer.value
+    for row in table.rows:
+        parts = [
+            f"{column.leaderboard} on {column.device} {cell.points:g} (rank {cell.rank})"
+            for column, cell in zip(table.columns, row.cells, strict=True)
+            if cell is not None
+        ]
+        yield f"{row.place}  {row.shown}  {row.total:g}  = {' + '.join(parts)}"
+    if not table.rows:
+        yield "No one is ranked yet."
+    if any(column.frozen_since for column in table.columns):
+        yield "As of the freeze of its leaderboards."
+
+
+say(
+    open_data.export_event,
+    lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)),
+    saved,
+)
+say(events.create_event, made_lines, lambda answer: fields(answer.value))
+say(events.show_event, event_lines, lambda answer: fields(answer.value))
+say(events.update_event, event_lines, lambda answer: fields(answer.value))
+say(
+    events.list_events,
+    list_lines,
+    lambda answer: {"events": [fields(event) for event in answer.value]},
+)
+say(
+    events.delete_event,
+    lambda answer: f"event {answer.given['event']} is deleted; its leaderboards stay",
+    lambda answer: {"deleted": answer.given["event"]},
+)
+say(
+    events.add_board,
+    lambda answer: (
+        f"{answer.value.name} counts in {answer.value.event} with weight {answer.value.event_weight:g}"
+    ),
+    lambda answer: answer.value.as_object(),
+)
+say(points.points, points_lines, lambda answer: fields(answer.value))
