@@ -5,23 +5,18 @@ KernelCupError
 │  ├─ NotFound          not_found
 │  ├─ Conflict          conflict
 │  │  └─ IdempotencyMismatch idempotency_mismatch
-│  ├─ SignInNeeded      sign_in_needed
-│  ├─ SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
+│  ├─ SignInNeeded, SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
 │  ├─ Forbidden         forbidden
-│  │  ├─ ScopeMissing       scope_missing
-│  │  └─ Banned             banned
+│  │  └─ ScopeMissing, Banned
 │  ├─ Paused            paused
 │  ├─ RateLimited       rate_limited   says after how many seconds to try again
 │  │  └─ Overloaded         overloaded
 │  ├─ LeaderboardClosed leaderboard_closed
-│  │  ├─ NotOpenYet         not_open_yet
-│  │  └─ DeadlinePassed     deadline_passed
+│  │  └─ NotOpenYet, DeadlinePassed
 │  ├─ LeaderboardOpen   leaderboard_open
 │  ├─ InvalidSubmission invalid_submission
 │  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
-│  │  ├─ GpuNeeded          gpu_needed
-│  │  ├─ InvalidDirective   invalid_directive
-│  │  ├─ ConflictingBoards  conflicting_leaderboards
+│  │  ├─ GpuNeeded, InvalidDirective, ConflictingBoards
 │  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value

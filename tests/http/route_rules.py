@@ -216,6 +216,10 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.TEACHER, values={**COURSE, "board": "closed"}
     ),
     ("POST", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE, json={}, status=201),
+    ("GET", "/courses/{name}/grades"): Route(who=Who.TEACHER, values=COURSE),
+    ("GET", "/courses/{name}/grades/me"): Route(who=Who.COURSE, values=COURSE),
+    ("GET", "/courses/{name}/rules"): Route(who=Who.COURSE, values=COURSE),
+    ("PUT", "/courses/{name}/rules"): Route(who=Who.TEACHER, values=COURSE, json={"rules": "correct 40"}),
     ("GET", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE),
     ("GET", "/courses/{name}/members"): Route(who=Who.TEACHER, values=COURSE),
     ("POST", "/courses/{name}/members/import"): Route(
@@ -224,7 +228,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("PUT", "/courses/{name}/members/{user}"): Route(
         who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={}
     ),
+    ("PUT", "/courses/{name}/late/{user}"): Route(
+        who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={"days": 3}, status=400
+    ),
     ("DELETE", "/courses/{name}/members/{user}"): Route(who=Who.TEACHER, values={**COURSE, "user": "ada"}),
+    ("GET", "/leaderboards/{name}/errors"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/late"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/late/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json=LATER

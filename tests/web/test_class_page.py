@@ -100,6 +100,35 @@ def test_a_course_is_made_and_gets_leaderboards(client, people, signed_in, db) -
     assert client.get("/c/gpu").status_code == 404
 
 
+def test_rules_are_previewed_and_saved_and_grades_exported(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    shown = post(client, "/c/double/rules", rules="correct 40", dry_run="yes").text
+    assert "1 grade would change" in shown
+    assert "ada none → 40" in " ".join(shown.split())
+    assert post(client, "/c/double/rules", rules="correct").status_code == 400
+    assert "1 grade changed" in post(client, "/c/double/rules", rules="correct 40").text
+    rows = client.get("/c/double/grades.csv?board=double").text.splitlines()
+    assert rows[1].startswith(",,,ada,40,0,1,")
+    assert "reaches `correct 40`: 40 points" in client.get("/c/double/grades?board=double").text
+    client.cookies.update(signed_in(people["ada"]))
+    assert "reaches `correct 40`" in client.get("/c/double").text
+    assert client.get("/c/double/grades").status_code == 403
+
+
+def test_managers_see_all_submissions_and_others_their_own(client, people, signed_in, db) -> None:
+    membership.add_member(db, OPERATOR, "double", "bob", now=NOW)
+    client.cookies.update(signed_in(people["grace"]))
+    page = client.get("/b/double/submissions?user=ada&verdict=accepted").text
+    assert ">#1</a>" in page
+    assert "No submission matches" in client.get("/b/double/submissions?verdict=wrong_answer").text
+    assert client.get("/b/double/submissions?since=yesterday").status_code == 400
+    assert post(client, "/s/1/rejudge").headers["location"] == "/s/1"
+    client.cookies.update(signed_in(people["bob"]))
+    assert ">#1</a>" not in client.get("/b/double/submissions?user=ada").text
+    client.cookies.update(signed_in(people["ada"]))
+    assert ">#1</a>" in client.get("/b/double/submissions").text
+
+
 def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_role("button", name="Remove … ada").click()

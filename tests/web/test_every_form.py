@@ -45,6 +45,7 @@ SHOWN_AFTER_A_FORM = {
 STARTS = (
     "/c/class-2026",
     "/c/class-2026/people",
+    "/c/class-2026/grades",
     "/",
     "/account",
     "/tokens",

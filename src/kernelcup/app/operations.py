@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
-from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
+from kernelcup.app.courses import class_list, class_progress, courses, extensions, grades, joining, membership
 from kernelcup.app.events import events, open_data, points
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import bell, stream, webhooks
@@ -15,6 +15,7 @@ from kernelcup.app.people import account_linking, accounts, audit_log, login_lin
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import (
     brief,
+    common_errors,
     comparisons,
     dataset,
     docket,
@@ -64,6 +65,9 @@ MODULES = (
     joining,
     class_list,
     class_progress,
+    grades,
+    extensions,
+    common_errors,
     handed_in,
     dataset,
     winners,

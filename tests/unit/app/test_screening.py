@@ -12,6 +12,7 @@ from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_rep
 from fakes import FakeLauncher, find_words
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.dispatcher import Dispatcher
+from kernelcup.app.submissions.queries.submissions import Filters
 from kernelcup.app.submissions.submissions import list_views, screening_of, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR, JobState
@@ -170,9 +171,9 @@ def test_submissions_can_be_listed_by_tag(db) -> None:
     plain, tagged = make_submission(db), make_submission(db, content=CHEAT.encode())
     for each in (plain, tagged):
         look_at(db, each)
-    assert [each.id for each in list_views(db, tag="frame_walk")] == [tagged.id]
-    assert list_views(db, tag="threads") == []
-    assert list_views(db, tag="frame_walk", user="nobody") == []
+    assert [each.id for each in list_views(db, filters=Filters(tag="frame_walk"))] == [tagged.id]
+    assert list_views(db, filters=Filters(tag="threads")) == []
+    assert list_views(db, filters=Filters(tag="frame_walk"), user="nobody") == []
 
 
 def test_a_file_that_is_refused_is_not_looked_at(db) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -113,12 +113,15 @@ def _result(of: MemberProgress, device: str, board: Leaderboard, count: int, las
 
 
 def as_csv(found: Sequence[ClassResult]) -> str:
-    """Return results as CSV; a text that begins like a formula stays text in a spreadsheet."""
+    """Return results as CSV."""
+    names = [each.name for each in dataclasses.fields(ClassResult)]
+    return csv_text([names, *([getattr(each, name) for name in names] for each in found)])
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV; a text that begins like a formula stays text in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [each.name for each in dataclasses.fields(ClassResult)]
-    writer.writerow(names)
-    for each in found:
-        cells = [getattr(each, name) for name in names]
+    for cells in rows:
         writer.writerow([f"'{cell}" if str(cell)[:1] in tuple("=+-@\t") else cell for cell in cells])
     return text.getvalue()

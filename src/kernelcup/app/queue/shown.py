@@ -10,12 +10,13 @@ from kernelcup.app.boards.boards import visible_task
 from kernelcup.app.operation import BOARD, After, Given, Limit, OnDevice, SubmissionId, operation
 from kernelcup.app.queue.estimates import with_waiting
 from kernelcup.app.results.leader import beside
+from kernelcup.app.submissions.queries.submissions import Filters
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.domain import Actor
 from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.reporting.sections import Section, texts
-from kernelcup_harness.protocol import SourceTree
+from kernelcup_harness.protocol import SourceTree, Verdict
 
 MOST_TOGETHER, MOST_ALONE = 3_000, 30_000
 """Characters of a section that are shown beside others, and by itself."""
@@ -56,12 +57,19 @@ def newest(
     board: Annotated[str | None, Given(key=BOARD, help="Only submissions to this leaderboard.")] = None,
     user: Annotated[str | None, Given(longest=100, help="`me` for your own.")] = None,
     tag: Annotated[str | None, Given(longest=100, help="A tag of a second opinion; for managers.")] = None,
+    verdict: Annotated[Verdict | None, Given(help="Only with this verdict; for managers.")] = None,
+    device: Annotated[str | None, Given(longest=100, help="Only on this device.")] = None,
+    since: Annotated[datetime | None, Given(help="Only those sent from this time on.")] = None,
+    until: Annotated[datetime | None, Given(help="Only those sent until this time.")] = None,
     before_id: After = None,
     limit: Limit = 50,
 ) -> list[SubmissionInfo]:
     """List submissions, newest first: your own, and others' ranked ones."""
+    filters = Filters(tag=tag, verdict=verdict, device=device, since=since, until=until)
     name = viewer.name if user == "me" and viewer.user_id is not None else user
-    found = list_views(db, viewer=viewer, user=name, board=board, tag=tag, before_id=before_id, limit=limit)
+    found = list_views(
+        db, viewer=viewer, user=name, board=board, filters=filters, before_id=before_id, limit=limit
+    )
     return [replace(each, jobs=tuple(replace(job, report=None) for job in each.jobs)) for each in found]
 
 

@@ -19,6 +19,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.submissions.queries import screenings, submissions
+from kernelcup.app.submissions.queries.submissions import NO_FILTERS, Filters
 from kernelcup.app.submissions.redaction import redacted_run, veiled_run, with_evidence
 from kernelcup.domain import (
     ASIDE,
@@ -110,7 +111,7 @@ def list_views(
     viewer: Actor = OPERATOR,
     user: str | None = None,
     board: str | None = None,
-    tag: str | None = None,
+    filters: Filters = NO_FILTERS,
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[SubmissionInfo]:
@@ -122,7 +123,7 @@ def list_views(
             manage.
         user: Return only submissions of the user whom the viewer sees under this name.
         board: Return only submissions to this leaderboard.
-        tag: Return only those with this tag of a second opinion, on leaderboards that the viewer manages.
+        filters: Return only these; by tag or verdict only those on leaderboards that the viewer manages.
         before_id: Return only submissions that are older than this one.
         limit: The maximum number of submissions.
 
@@ -134,14 +135,15 @@ def list_views(
         user_id = None if user is None else _find_user(session, user, target, viewer)
         if user is not None and user_id is None:
             return []
+        inside = filters.tag is not None or filters.verdict is not None
         found = submissions.newest(
             session,
             user_id=user_id,
             board_id=None if target is None else target.id,
-            tag=tag,
+            filters=filters,
             before_id=before_id,
             limit=limit,
-            seen=_seen(session, target, viewer, of_user=user_id, with_tag=tag is not None),
+            seen=_seen(session, target, viewer, of_user=user_id, only_managed=inside),
         )
         return _outlines(session, found, viewer, target)
 
@@ -250,14 +252,14 @@ def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: A
 
 
 def _seen(
-    session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
+    session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, only_managed: bool
 ) -> submissions.Seen | None:
     """Return which submissions a list may show to the viewer, None for all."""
     if viewer.role is Role.ADMIN and Scope.INSPECT in viewer.scopes:
         return None
     if board is not None:
         inspects = access.inspects_board(viewer, board)
-        hidden = {board.id} if with_tag and not inspects else set()
+        hidden = {board.id} if only_managed and not inspects else set()
         return submissions.Seen(
             user_id=viewer.user_id, hidden=hidden, managed={board.id} if inspects else set()
         )
@@ -270,7 +272,7 @@ def _seen(
     if of_user is not None and of_user != viewer.user_id:
         # Otherwise the list of a user's submissions would reveal their pseudonym.
         hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}
-    if with_tag:
+    if only_managed:
         hidden |= {each.id for each in every if each.id not in managed}
     return submissions.Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import typer
 
-from kernelcup.app.courses import courses, membership
+from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.operations import Answer, add_commands, say
@@ -48,7 +49,50 @@ def _line(view: courses.CourseView) -> str:
     return f"{view.name}, by {view.creator}: {', '.join(view.leaderboards) or 'no leaderboards yet'}{joined}"
 
 
+def rules_lines(answer: Answer) -> Iterable[str]:
+    """Return what a change of rules does to the points."""
+    done = answer.value
+    yield from (f"note: {each}" for each in done.notes)
+    for each in done.changes:
+        before, after = ("none" if points is None else f"{points:g}" for points in (each.before, each.after))
+        yield f"{each.leaderboard}  {each.label or each.user}: {before} -> {after}"
+    told = f"{len(done.changes)} grades change"
+    yield f"{told}; nothing is changed yet" if done.dry_run else told
+
+
 LIST = "kernelcup course list"
+say(
+    grades.grades,
+    lambda answer: grades.as_csv(answer.value).splitlines(),
+    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
+)
+say(
+    grades.own_grades,
+    lambda answer: (
+        [f"{each.leaderboard}: {each.because}" for each in answer.value]
+        or ["You are in no register of this course."]
+    ),
+    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
+)
+say(
+    grades.rules,
+    lambda answer: (
+        answer.value.splitlines()
+        or [
+            f"No rules. Next: kernelcup course set-rules {answer.given['name']} 'correct 40; reference 1.0 60'"
+        ]
+    ),
+    lambda answer: {"course": answer.given["name"], "rules": answer.value},
+)
+say(
+    grades.set_rules,
+    rules_lines,
+    lambda answer: {
+        "dry_run": answer.value.dry_run,
+        "notes": answer.value.notes,
+        "changes": [fields(each) for each in answer.value.changes],
+    },
+)
 for _call in (courses.create, courses.show, courses.rename, courses.add_board, courses.remove_board):
     say(
         _call,
@@ -67,6 +111,12 @@ say(
     courses.delete,
     lambda answer: f"{answer.given['name']} is deleted; its leaderboards stay",
     lambda answer: {"deleted": answer.given["name"]},
+)
+say(
+    extensions.extend,
+    lambda answer: [f"{each.leaderboard}: until {each.until:%Y-%m-%d %H:%M} UTC" for each in answer.value],
+    lambda answer: {"course": answer.given["name"], "extensions": [fields(each) for each in answer.value]},
+    lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )
 say(
     membership.make_course_invites,

@@ -16,7 +16,7 @@ from kernelcup.cli.show.json_object import fields, json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import JobState, RankingBy, Standing
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
+from kernelcup_harness.protocol import SASS, RanKernel, RunReport, Verdict, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,22 +35,54 @@ def list_all(
     ] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only submissions by this user.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of a second opinion.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option("--verdict", help="Only with this verdict; for managers.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", "--gpu", "-d", help="Only on this device.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only those sent from this day or time on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only those sent until this day or time.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of submissions at most.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List submissions, newest first."""
+    from kernelcup.app.boards.deadlines import parse_end, parse_opening
     from kernelcup.app.queue import shown
 
     with wiring.pointing_to(f"kernelcup board list{backend.option}", NotFound):
-        views = backend.call(shown.newest, user=user, board=board, tag=tag, before_id=None, limit=limit)
+        views = backend.call(
+            shown.newest,
+            user=user,
+            board=board,
+            tag=tag,
+            verdict=None if verdict is None else read_verdict(verdict),
+            device=device,
+            since=None if since is None else parse_opening(since),
+            until=None if until is None else parse_end(until),
+            before_id=None,
+            limit=limit,
+        )
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
     elif views:
         print_list(views)
-    elif board is None and user is None and tag is None:
+    elif {board, user, tag, verdict, device, since, until} == {None}:
         typer.echo("There is no submission yet. Next: kernelcup submit FILE --board BOARD")
     else:
         typer.echo("No submission matches.")
+
+
+def read_verdict(text: str) -> Verdict:
+    """Return a verdict by its name. Raise ``InvalidValue``."""
+    try:
+        return Verdict(text.lower().replace(" ", "_"))
+    except ValueError:
+        raise InvalidValue(f"Verdict {text!r}: expected one of {', '.join(Verdict)}.") from None
 
 
 def print_list(views: list[SubmissionInfo]) -> None:

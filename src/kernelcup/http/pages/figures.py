@@ -123,7 +123,13 @@ def nanoseconds_text(ns: float | None) -> str:
     return "" if ns is None else duration(ns)
 
 
+def points_text(points: float | None) -> str:
+    """Return points of a grade as they are read."""
+    return "none" if points is None else f"{points:g}"
+
+
 FILTERS = {
+    "points": points_text,
     "amount": amount_text,
     "duration": seconds_text,
     "nanoseconds": nanoseconds_text,

@@ -17,9 +17,9 @@ from kernelcup.http.pages import (
 )
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
-from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
-from kernelcup.http.pages.submissions import submissions, submit
+from kernelcup.http.pages.submissions import listing, submissions, submit
 
 router = APIRouter(include_in_schema=False)
 for _each in (
@@ -28,10 +28,12 @@ for _each in (
     boards,
     history,
     live,
+    listing,
     statement,
     badges,
     course,
     course_people,
+    grades,
     docket,
     documents,
     event,

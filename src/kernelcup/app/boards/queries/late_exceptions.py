@@ -33,6 +33,12 @@ def until(session: Session, *, board_id: int, user_id: int) -> datetime | None:
     return None if row is None else row.until
 
 
+def of_users(session: Session, board_id: int) -> dict[int, datetime]:
+    """Return the end of each user's exception, by user id."""
+    mine = select(DeadlineExceptionRow).where(DeadlineExceptionRow.leaderboard_id == board_id)
+    return {row.user_id: row.until for row in session.scalars(mine)}
+
+
 def latest(session: Session, board_id: int) -> datetime | None:
     """Return when the last exception of a leaderboard ends, None if there are none."""
     newest = select(func.max(DeadlineExceptionRow.until)).where(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import SHOWN_NAME, name_key
 from kernelcup.app.queue.queries import jobs
-from kernelcup.app.results.queries.ruling import without
+from kernelcup.app.results.queries.ruling import CURRENT, without
 from kernelcup.domain import Job, Leaderboard, Priority, Ruling, Submission
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.engine.rows import made_of
@@ -25,12 +25,21 @@ from kernelcup.tables import (
     CodeRow,
     JobRow,
     LeaderboardRow,
+    RunRow,
     ScreeningFindingRow,
     SubmissionRow,
     UserRow,
     table_of,
 )
-from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree, canonical_hash, from_json, to_json
+from kernelcup_harness.protocol import (
+    Mode,
+    ProfileOptions,
+    SourceTree,
+    Verdict,
+    canonical_hash,
+    from_json,
+    to_json,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +62,21 @@ class Seen:
     """Leaderboards without any visible submissions."""
     managed: Collection[int]
     """Leaderboards with all submissions visible."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filters:
+    """Which submissions a list is limited to; None for no limit."""
+
+    tag: str | None = None
+    """Of a second opinion."""
+    verdict: Verdict | None = None
+    device: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+NO_FILTERS = Filters()
 
 
 def insert(
@@ -223,7 +247,7 @@ def newest(
     *,
     user_id: int | None = None,
     board_id: int | None = None,
-    tag: str | None = None,
+    filters: Filters = NO_FILTERS,
     before_id: int | None = None,
     limit: int = 50,
     seen: Seen | None = None,
@@ -234,13 +258,25 @@ def newest(
         query = query.where(_TABLE.c.user_id == user_id)
     if board_id is not None:
         query = query.where(_TABLE.c.leaderboard_id == board_id)
-    if tag is not None:
-        found = table_of(ScreeningFindingRow)
-        tagged = (found.c.submission_id == _TABLE.c.id, found.c.tag == tag)
-        query = query.where(exists().where(*tagged))
+    query = query.where(*_chosen(filters))
     if before_id is not None:
         query = query.where(_TABLE.c.id < before_id)
     return _load(session, query if seen is None else _only(query, seen))
+
+
+def _chosen(filters: Filters) -> Iterator[ColumnElement[bool]]:
+    if filters.tag is not None:
+        found = table_of(ScreeningFindingRow)
+        yield exists().where(found.c.submission_id == _TABLE.c.id, found.c.tag == filters.tag)
+    if filters.device is not None:
+        yield exists().where(_JOBS.c.submission_id == _TABLE.c.id, _JOBS.c.device == filters.device)
+    if filters.verdict is not None:
+        judged = (JobRow.submission_id == _TABLE.c.id, RunRow.job_id == JobRow.id, CURRENT)
+        yield exists().where(*judged, RunRow.verdict == filters.verdict.value)
+    if filters.since is not None:
+        yield _TABLE.c.created_at >= filters.since
+    if filters.until is not None:
+        yield _TABLE.c.created_at <= filters.until
 
 
 def code(session: Session, submission_id: int) -> SourceTree:

@@ -224,6 +224,20 @@ def rename(
     return RedirectResponse(address("/admin/boards", new_name.strip()), 303)
 
 
+@router.get("/{name}/likeness")
+def show_likeness(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    least: Annotated[int, Query(ge=50, le=100)] = 80,
+) -> Response:
+    """Show which files of different people are alike."""
+    found = handed_in.likeness(db, actor, name, least=least)
+    board = boards.get_board(db, name, viewer=actor)
+    return render(request, "admin/likeness.html", board=board, found=found, least=least)
+
+
 @router.post("/{name}/pause")
 def pause(name: str, db: Db, actor: ActorDep, now: Now, reason: Text = "") -> Response:
     """Take no submissions until told otherwise."""

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
-from kernelcup.app.courses import courses
+from kernelcup.app.courses import courses, grades
 from kernelcup.app.courses.class_progress import as_csv, results
 from kernelcup.domain import Actor, Leaderboard
 from kernelcup.engine.database import Database
@@ -108,6 +108,7 @@ def _page(
         course=course,
         boards=[boards.get_board(db, each, viewer=actor) for each in course.leaderboards],
         free=_free(db, actor) if course.managed else [],
+        grades=grades.grades(db, actor, name) if course.managed else grades.own_grades(db, actor, name),
         problem=problem,
         now=now,
     )

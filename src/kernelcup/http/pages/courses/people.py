@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.app.courses import class_list, courses, membership
+from kernelcup.app.courses import class_list, courses, extensions, membership
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
@@ -38,6 +38,24 @@ def add_member(
     except (InvalidValue, Conflict, NotFound) as error:
         return _page(request, db, actor, name, 400, problem=str(error))
     return _back(name)
+
+
+@router.post("/{name}/people/extend")
+def extend(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    user: Text = "",
+    days: Annotated[int, Form(ge=1, le=extensions.MOST_DAYS)] = 1,
+) -> Response:
+    """Give a member more time."""
+    try:
+        granted = extensions.extend(db, actor, name, user, days, now=now)
+    except (InvalidValue, NotFound) as error:
+        return _page(request, db, actor, name, 400, problem=str(error))
+    return _page(request, db, actor, name, granted=granted, user=user)
 
 
 @router.post("/{name}/people/remove")
@@ -98,7 +116,13 @@ def _page(
     request: Request, db: Database, actor: Actor, name: str, status: int = 200, **told: Any
 ) -> Response:
     people = membership.course_members(db, actor, name)
-    known: dict[str, Any] = {"problem": "", "problems": [], "imported": None, "codes": []} | told
+    known: dict[str, Any] = {
+        "problem": "",
+        "problems": [],
+        "imported": None,
+        "codes": [],
+        "granted": [],
+    } | told
     return render(
         request,
         "course_people.html",
