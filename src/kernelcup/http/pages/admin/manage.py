@@ -149,16 +149,6 @@ def do_rejudge(
     return RedirectResponse(address("/admin/boards", name), 303)
 
 
-@router.get("/{name}/likeness")
-def show_likeness(
-    name: str, request: Request, db: Db, actor: ActorDep, least: Annotated[int, Query(ge=50, le=100)] = 80
-) -> Response:
-    """Show which files of different people are alike."""
-    found = handed_in.likeness(db, actor, name, least=least)
-    board = boards.get_board(db, name, viewer=actor)
-    return render(request, "admin/likeness.html", board=board, found=found, least=least)
-
-
 @router.get("/{name}/unveil")
 def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
     """Ask before a frozen ranking is shown."""
