@@ -2,18 +2,13 @@
 
 KernelCupError
 ├─ UserError            its text may be shown; stable ``code``; never retried
-│  ├─ NotFound          not_found
-│  ├─ Conflict          conflict
-│  │  └─ IdempotencyMismatch idempotency_mismatch
+│  ├─ NotFound, Conflict (IdempotencyMismatch)
 │  ├─ SignInNeeded, SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
 │  ├─ Forbidden         forbidden
-│  │  └─ ScopeMissing, Banned
-│  ├─ Paused            paused
-│  ├─ RateLimited       rate_limited   says after how many seconds to try again
-│  │  └─ Overloaded         overloaded
-│  ├─ LeaderboardClosed leaderboard_closed
-│  │  └─ NotOpenYet, DeadlinePassed
-│  ├─ LeaderboardOpen   leaderboard_open
+│  │  └─ ScopeMissing, Banned, RegistrationNeeded
+│  ├─ Paused, LeaderboardOpen
+│  ├─ RateLimited (Overloaded): says after how many seconds to try again
+│  ├─ LeaderboardClosed (NotOpenYet, DeadlinePassed)
 │  ├─ InvalidSubmission invalid_submission
 │  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
 │  │  ├─ GpuNeeded, InvalidDirective, ConflictingBoards
@@ -23,11 +18,10 @@ KernelCupError
 │     └─ EnvironmentMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
-│  ├─ LaunchTimeout
+│  ├─ LaunchTimeout, BadReport
 │  ├─ LaunchLost        its machine was lost
 │  ├─ NoRoom            the job waits on, and no attempt is used up
 │  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
-│  ├─ BadReport
 │  └─ UnfitDevice       a GPU is not as it should be; names the GPUs and what was found
 ├─ StaleLease           another dispatcher owns the job; throw the result away
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
@@ -125,6 +119,12 @@ class Banned(Forbidden):
     """The user may not submit."""
 
     code = "banned"
+
+
+class RegistrationNeeded(Forbidden):
+    """The leaderboard is part of an event for which the user has not registered."""
+
+    code = "registration_needed"
 
 
 class Paused(UserError):

@@ -115,6 +115,31 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.ORGANISER, values={**EVENT, **BOARD}, json={}
     ),
     ("GET", "/events/{event}/points"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("POST", "/events/{event}/registration"): Route(who=Who.SIGNED_IN, values=EVENT),
+    ("DELETE", "/events/{event}/registration"): Route(who=Who.SIGNED_IN, values=EVENT),
+    ("GET", "/events/{event}/registration"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("GET", "/events/{event}/registrations"): Route(who=Who.ORGANISER, values=EVENT),
+    ("GET", "/events/{event}/teams"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("POST", "/events/{event}/teams"): Route(
+        who=Who.SIGNED_IN, values=EVENT, json={"name": "Owls"}, status=409
+    ),
+    ("POST", "/events/{event}/teams/join"): Route(
+        who=Who.SIGNED_IN, values=EVENT, json={"code": "AAAA"}, status=409
+    ),
+    ("POST", "/events/{event}/teams/leave"): Route(who=Who.SIGNED_IN, values=EVENT, status=404),
+    ("GET", "/events/{event}/announcements"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("POST", "/events/{event}/announcements"): Route(
+        who=Who.ORGANISER, values=EVENT, json={"text": "It begins."}, status=201
+    ),
+    ("POST", "/events/{event}/questions"): Route(
+        who=Who.SIGNED_IN, values=EVENT, json={"text": "When?"}, status=201
+    ),
+    ("POST", "/events/{event}/questions/{question}/answer"): Route(
+        who=Who.ORGANISER, values={**EVENT, "question": "99"}, json={"text": "Now."}, status=404
+    ),
+    ("POST", "/events/{event}/finalists"): Route(
+        who=Who.ORGANISER, values=EVENT, json={"leaderboard": "double", "first": 1}, status=409
+    ),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(

@@ -9,6 +9,7 @@ from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
 from kernelcup.app.courses import membership
+from kernelcup.app.events import registration
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import comparisons, reviews
@@ -92,6 +93,9 @@ def prepare(db, method: str, path: str) -> None:
     """See to it that what a route ends or decides is there."""
     if "/reviews/" in path:
         reviews.quarantine(db, OPERATOR, 1, reason="a test", evidence={}, now=NOW)
+    if path == "/events/{event}/registration" or path.startswith("/events/{event}/teams"):
+        for name in ("bob", "eve", "ada", "grace", "root"):
+            registration.register(db, actor_of(db, name), "spring", now=NOW)
     if path == "/compare/{comparison_id}":
         comparisons.start(db, actor_of(db, "ada"), 1, 2, now=NOW)
     if path.startswith("/courses/"):

@@ -12,6 +12,8 @@ from builders import NOW, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.events import events
+from kernelcup.app.events.settings import EventChanges
 from kernelcup.app.machines import machines
 from kernelcup.app.results.freezes import freeze
 from kernelcup.domain import OPERATOR, Role, Visibility
@@ -113,3 +115,47 @@ def test_those_who_manage_a_board_see_what_its_runs_have_cost(client, db, clock,
     root = person("root", Role.ADMIN)
     assert "Its runs have cost 1.00 so far." in client.get("/e/spring", headers=root.headers).text
     assert "have cost" not in client.get("/e/spring").text
+
+
+def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, db) -> None:
+    settings = EventChanges(registration=True, terms="Be *nice*.", licence="MIT", fields=["Lab"], team_size=2)
+    events.create_event(db, person("grace", Role.CREATOR).actor, "spring", settings, now=NOW)
+    make_board(db, event="spring")
+    ada = person("ada")
+    page = visitor(ada, width=390).open("/e/spring")
+    page.get_by_label("Lab").fill("Night")
+    page.get_by_label("I accept the rules and the licence MIT.").check()
+    page.get_by_role("button", name="Register").click()
+    page.get_by_label("Name of a new team").fill("Owls")
+    page.get_by_role("button", name="Found a team").click()
+    code = page.locator("#take-part ~ p code").inner_text()
+    check_page(page)
+    assert "MIT" in visitor(ada).open("/b/double/submit").locator("main").inner_text()
+    other = visitor(person("bob")).open("/e/spring")
+    other.get_by_label("Lab").fill("Day")
+    other.get_by_label("I accept the rules and the licence MIT.").check()
+    other.get_by_role("button", name="Register").click()
+    other.get_by_label("Code of a team").fill(code)
+    other.get_by_role("button", name="Join a team").click()
+    assert "ada, bob; captain ada" in other.locator("main").inner_text()
+
+
+def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> None:
+    grace = person("grace", Role.CREATOR)
+    events.create_event(db, grace.actor, "spring", EventChanges(text="Be fast."), now=NOW)
+    page = visitor(person("ada")).open("/e/spring")
+    page.get_by_text("Ask the organiser").click()
+    page.get_by_label("Only the organiser sees it").fill("Is Triton allowed?")
+    page.get_by_role("button", name="Ask").click()
+    own = visitor(grace).open("/e/spring")
+    check_page(own)
+    own.get_by_text("Answer", exact=True).first.click()
+    own.get_by_label("Your answer").fill("Yes.")
+    own.get_by_label("to all, without who asked").check()
+    own.get_by_role("button", name="Answer").click()
+    own.get_by_text("Announce something").click()
+    own.get_by_label("For this page").fill("It begins.")
+    own.get_by_role("button", name="Announce").click()
+    seen = visitor().open("/e/spring").locator("main").inner_text()
+    assert all(each in seen for each in ("Is Triton allowed?", "Yes.", "It begins."))
+    assert "ada" not in seen

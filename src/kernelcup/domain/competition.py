@@ -272,6 +272,12 @@ class NewsKind(StrEnum):
     VERDICT = "verdict"
     REJUDGED = "rejudged"
     TASK_CHANGED = "task_changed"
+    ANNOUNCEMENT = "announcement"
+    """The organiser of the leaderboard's event says something."""
+    QUESTION = "question"
+    """A participant asks the organiser, who alone is told."""
+    ANSWER = "answer"
+    """The organiser answers a question, to who asked it alone."""
 
     @property
     def is_for_bell(self) -> bool:
@@ -281,7 +287,12 @@ class NewsKind(StrEnum):
     @property
     def rings_for_all(self) -> bool:
         """Whether it rings for all who take part in a leaderboard."""
-        return self is NewsKind.TASK_CHANGED
+        return self in (NewsKind.TASK_CHANGED, NewsKind.ANNOUNCEMENT)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether no webhook gets it."""
+        return self.is_for_bell or self in (NewsKind.RANK_LOST, NewsKind.QUESTION, NewsKind.ANSWER)
 
     @property
     def is_of_result(self) -> bool:

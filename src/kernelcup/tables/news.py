@@ -44,6 +44,8 @@ class NewsRow(Base):
     """The deadline that it announces."""
     verdict: Mapped[str] = mapped_column(default="", server_default="")
     """Of a result that was judged."""
+    text: Mapped[str] = mapped_column(default="", server_default="")
+    """What was said, if it is something that somebody said."""
 
 
 class WebhookRow(Base):

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from kernelcup.app import access
 from kernelcup.app.courses.queries import members
+from kernelcup.app.events.queries import teams
 from kernelcup.app.people.queries import users
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, UserName
@@ -29,11 +30,13 @@ def shown_names(
 ) -> dict[int, UserName]:
     """Return the names under which the viewer sees each user, by user id; ``names`` has those of their accounts.
 
-    Whom the viewer sees under a pseudonym has no shown name.
+    Whom the viewer sees under a pseudonym has no shown name; of who competes in a team it is the team's.
     """
     masked = is_masked(board, viewer)
     others = {user_id for user_id in names if masked and user_id != viewer.user_id}
     known = users.shown_names(session, names.keys() - others)
+    if board.event:
+        known |= teams.names(session, board.id, names.keys() - others)
     shown = {user_id: UserName(name, known.get(user_id, "")) for user_id, name in names.items()}
     if others:
         chosen = members.pseudonyms(session, board.course_id, others)

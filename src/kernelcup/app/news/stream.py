@@ -216,7 +216,7 @@ def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Acto
         before=other.user,
         personal=found.recipient_id is not None,
         deadline=found.moment,
-        text=_sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
+        text=found.text or _sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.machines.machines import host_class
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.queue.queries import comparisons
@@ -68,7 +69,9 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     serving = _serving_classes(session, board, job.device)
     leaders = standings.leaders(session, board_id=board.id, device=job.device, among=serving)
     first = min(leaders, key=lambda each: each.order, default=None)
-    if first is None or first.user_id == submission.user_id or first.ranked_s == UNTIMED_S:
+    if first is None or first.ranked_s == UNTIMED_S:
+        return None
+    if first.user_id == teams.competitor(session, board.id, submission.user_id):
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
         return _rival(session, first.submission_id)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kernelcup import scoring
+from kernelcup.app.events.queries import teams
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import Fact
 from kernelcup.app.results.places import PLACES, Ranking
@@ -50,7 +51,8 @@ def enter(session: Session, stored: Stored) -> None:
         user_id = submission.user_id
         runs.choose_best(session, board_id=board.id, user_id=user_id, devices=[job.device], now=now)
     elif stored.counts:
-        before = look(session, board, job=job, run=stored.run, user_id=submission.user_id)
+        competitor = teams.competitor(session, board.id, submission.user_id)
+        before = look(session, board, job=job, run=stored.run, user_id=competitor)
         if runs.offer(session, board, submission, stored.run, before.device, before.host_class, now=now):
             note(session, before, now)
 

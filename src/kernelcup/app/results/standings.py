@@ -13,6 +13,7 @@ from itertools import groupby
 
 from kernelcup import scoring
 from kernelcup.app.boards import boards, visibility
+from kernelcup.app.events.queries import teams
 from kernelcup.app.results import places as cached
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
@@ -169,7 +170,7 @@ def personal_best(
         name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
         if user_id is None:
             return None
-        is_frozen = shows_copy(session, found, viewer)
+        user_id, is_frozen = teams.competitor(session, found.id, user_id), shows_copy(session, found, viewer)
         mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=is_frozen)
         mine = [each for each in mine if host_class in (None, each.host_class)]
         places = _standings(session, found, mine, viewer, frozen=is_frozen)

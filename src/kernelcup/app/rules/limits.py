@@ -1,6 +1,7 @@
 """Rate limits, in submissions, in GPU-seconds or in cost per time window.
 
-They are checked in the transaction that stores a submission. Windows slide: each use counts until exactly
+They are checked in the transaction that stores a submission. A leaderboard's limit of each user is one of each team
+where its event has teams. Windows slide: each use counts until exactly
 one window later.
 """
 
@@ -15,6 +16,7 @@ from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board, find_managed
+from kernelcup.app.events.queries import teams
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import audit_log, users
@@ -254,8 +256,9 @@ def check_limits(
     group = next(each for each in ModeGroup if mode in each.modes)
     found = limits.applying(session, board_id=board.id, user_id=person.user_id, devices=devices, group=group)
     if lock:
-        for shared in (each for each in found if not each.per_user):
-            limits.lock(session, shared)
+        for limit in found:
+            if not limit.per_user or len(_users(session, limit, person.user_id)) > 1:
+                limits.lock(session, limit)
     waits = [(wait_s(session, each, person.user_id, now=now), each) for each in found]
     if not waits:
         return
@@ -267,13 +270,13 @@ def check_limits(
 
 def wait_s(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> float:
     """Return the number of seconds until a limit allows one more submission, 0 for at once."""
-    window = timedelta(seconds=limit.window_s)
+    window, counted = timedelta(seconds=limit.window_s), _users(session, limit, user_id)
     if limit.quantity is Quantity.SUBMISSIONS:
         oldest = limits.submission_before(
-            session, limit, user_id=user_id, since=now - window, newer=int(limit.amount) - 1
+            session, limit, user_ids=counted, since=now - window, newer=int(limit.amount) - 1
         )
         return 0.0 if oldest is None else (oldest + window - now).total_seconds()
-    used = limits.gpu_uses(session, limit, user_id=user_id, since=now - window, now=now)
+    used = limits.gpu_uses(session, limit, user_ids=counted, since=now - window, now=now)
     left = sum(use.amount for use in used)
     if left < limit.amount:
         return 0.0
@@ -304,13 +307,13 @@ def parse_limit(text: str) -> tuple[Quantity, float, int]:
 
 
 def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> Budget:
-    since = now - timedelta(seconds=limit.window_s)
+    since, counted = now - timedelta(seconds=limit.window_s), _users(session, limit, user_id)
     if limit.quantity is Quantity.SUBMISSIONS:
         most = int(limit.amount)
-        times = limits.submissions_since(session, limit, user_id=user_id, since=since, most=most)
+        times = limits.submissions_since(session, limit, user_ids=counted, since=since, most=most)
         used = [gpu_uses.Use(at=at, amount=1.0) for at in times]
     else:
-        used = limits.gpu_uses(session, limit, user_id=user_id, since=since, now=now)
+        used = limits.gpu_uses(session, limit, user_ids=counted, since=since, now=now)
     total = sum(use.amount for use in used)
     oldest = min((use.at for use in used), default=None)
     return Budget(
@@ -319,6 +322,15 @@ def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetim
         remaining=max(0.0, limit.amount - total),
         resets_at=None if oldest is None else oldest + timedelta(seconds=limit.window_s),
     )
+
+
+def _users(session: Session, limit: Limit, user_id: int | None) -> set[int]:
+    """Return whose uses count against a limit of each user: those of a whole team under a leaderboard's."""
+    if user_id is None:
+        return set()
+    if limit.board_id is None or limit.user_id is not None or not limit.per_user:
+        return {user_id}
+    return teams.mates(session, limit.board_id, user_id)
 
 
 def _device(board: Leaderboard | None, name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import late_exceptions, task_versions
+from kernelcup.app.events.queries import events, teams
 from kernelcup.app.people.queries import users
 from kernelcup.app.rules.pauses import Stops
 from kernelcup.app.submissions.directives import Directives
@@ -25,6 +26,7 @@ from kernelcup.errors import (
     GpuNeeded,
     LeaderboardNeeded,
     NotOpenYet,
+    RegistrationNeeded,
     SignInNeeded,
     UnknownDevice,
     WrongFileType,
@@ -114,8 +116,9 @@ def is_cuda(name: str) -> bool:
 def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> bool:
     """Return whether a submission would be practice, ranked apart from the final standings.
 
-    Its managers may test at any time; a late exception extends the deadline in any mode. Raise ``NotOpenYet`` or
-    ``DeadlinePassed`` if a person cannot submit to the leaderboard now.
+    Its managers may test at any time; a late exception extends the deadline in any mode. What comes after the deadline
+    counts for nothing, so it needs no registration. Raise ``NotOpenYet``, ``DeadlinePassed`` or
+    ``RegistrationNeeded`` if a person cannot submit to the leaderboard now.
     """
     is_ranked = mode is Mode.LEADERBOARD
     if not is_ranked and access.manages_board(person, board):
@@ -123,11 +126,13 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
     if board.opens_at is not None and now < board.opens_at:
         raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
     if board.deadline is None or now <= board.deadline:
+        check_registered(session, board, person)
         return False
     late = None
     if person.user_id is not None:
         late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
     if late is not None and now <= late:
+        check_registered(session, board, person)
         return False
     takes = board.after_deadline
     if takes is AfterDeadline.PRACTICE or (takes is AfterDeadline.UNRANKED and not is_ranked):
@@ -135,6 +140,18 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
     closed = board.deadline if late is None else max(late, board.deadline)
     told = "" if takes is AfterDeadline.CLOSED else " It still takes tests, benchmarks and profiles."
     raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.{told}")
+
+
+def check_registered(session: Session, board: Leaderboard, person: Actor) -> None:
+    """Raise ``RegistrationNeeded`` if the leaderboard's event asks for a registration that the person has not."""
+    event = events.of_board(session, board.id) if board.event else None
+    if event is None or not event.registration:
+        return
+    if person.user_id is None or not teams.is_registered(session, event.id, person.user_id):
+        raise RegistrationNeeded(
+            f"Leaderboard {board.name!r} is part of {event.name!r}: register first, on the page /e/{event.name} "
+            f"or by `kernelcup event register {event.name} --accept`."
+        )
 
 
 def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:

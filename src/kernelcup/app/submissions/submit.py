@@ -68,7 +68,7 @@ def check_may_submit(db: Database, person: Actor, board: Leaderboard, *, now: da
     """Raise what would refuse any submission of a person to a leaderboard, before it is written.
 
     Raises:
-        SignInNeeded, Banned, NotOpenYet, DeadlinePassed: As for a submission.
+        SignInNeeded, Banned, NotOpenYet, DeadlinePassed, RegistrationNeeded: As for a submission.
     """
     if person.role is Role.NOBODY:
         raise SignInNeeded("Sign in first: a submission needs an account.")
@@ -133,10 +133,10 @@ def submit(
     """Accept a file, or a zip of several: once this returns, it will be judged.
 
     Checks happen in this order: identity, bans, the key, a pause of the service, size and encoding, directives,
-    leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
-    pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen in the transaction
-    that stores the submission, which excludes other submissions of the same user; before it, only the file is
-    read. A second opinion is asked for while the submission is judged.
+    leaderboard and access to it, its size limit and pause, file type, opening and deadline, registration for its
+    event, devices and their pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen
+    in the transaction that stores the submission, which excludes other submissions of the same user; before it, only
+    the file is read. A second opinion is asked for while the submission is judged.
 
     Args:
         user: The actor who submits, or the name of the user for whom the operator submits, who is created if

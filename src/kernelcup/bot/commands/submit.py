@@ -31,7 +31,7 @@ from kernelcup.errors import (
     LeaderboardNeeded,
     NotText,
 )
-from kernelcup.reporting.phrases import code_rule
+from kernelcup.reporting.phrases import code_rule, licence_rule
 from kernelcup_harness.protocol import Mode
 
 LARGEST_READ = 2_000_000
@@ -143,7 +143,7 @@ async def _submit(
 
 
 async def _code_rule(interaction: discord.Interaction, parts: Parts, submission: Json) -> str:
-    """Return who will see the code, as a line; empty where its author alone does."""
+    """Return who will see the code and under which licence, as a line; empty where its author alone does."""
     if submission["mode"] != Mode.LEADERBOARD:
         return ""
     try:
@@ -151,7 +151,9 @@ async def _code_rule(interaction: discord.Interaction, parts: Parts, submission:
     except KernelCupError:
         return ""  # the submission is accepted, whatever happens to this request
     settings = read(BoardSettings, board)
-    return f"\n{code_rule(settings)}" if settings.publishes_code and settings.deadline else ""
+    rule = code_rule(settings) if settings.publishes_code and settings.deadline else ""
+    rule = " ".join(filter(None, (rule, licence_rule(board["licence"]))))
+    return f"\n{rule}" if rule else ""
 
 
 def _where(place: Place | None, url: str) -> str:

@@ -41,9 +41,12 @@ MARKS = {
     "official": "🏆",
     "overtaken": "⏩",
     "rank_lost": "↩️",
+    "announcement": "📣",
+    "question": "❓",
+    "answer": "💬",
 }
 HOW_TO_STOP = "\n-# `/direct-messages wanted:False` stops these."
-OPEN_KINDS = ("opened", "first_place", "unveiled", "final", "official")
+OPEN_KINDS = ("opened", "first_place", "unveiled", "final", "official", "announcement")
 
 Json = Mapping[str, Any]
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.events import events, open_data, points
+from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
 from kernelcup.app.events.points import PointsTable
+from kernelcup.app.events.registration import Taking
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.json_object import fields
-from kernelcup.domain.events import Event
+from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
 
 
 def commands() -> dict[str, Any]:
     """Return the commands by name."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "event", {})
+    add_commands(group, "event", {"team": "Compete together: found a team, join one, leave it."})
     root: Any = typer.main.get_group(group)
     return dict(root.commands)
 
@@ -82,10 +83,77 @@ def points_lines(answer: Answer) -> Iterable[str]:
         yield "As of the freeze of its leaderboards."
 
 
+def team_line(team: Team) -> str:
+    """Return a team with its members, and its code where that is known."""
+    others = ", ".join(each for each in team.members if each != team.captain)
+    code = f"  code {team.code}" if team.code else ""
+    return f"{team.name}: {team.captain}{f', {others}' if others else ''}{code}"
+
+
+def taking_lines(answer: Answer) -> Iterable[str]:
+    """Say how a user takes part, and what comes next."""
+    taking: Taking | None = answer.value
+    name = answer.given["event"]
+    if taking is None:
+        yield f"You are not registered. Next: kernelcup event register {name}{answer.option}"
+        return
+    yield f"{taking.registered.user} takes part in {name}"
+    yield from (f"{question}: {reply}" for question, reply in taking.registered.answers.items() if reply)
+    if taking.team is not None:
+        yield f"team {team_line(taking.team)}"
+
+
+def registered_line(each: Registered) -> str:
+    """Return who has registered, with answers and team."""
+    answers = "; ".join(f"{question}: {reply}" for question, reply in each.answers.items() if reply)
+    return "  ".join(filter(None, (each.user, each.team, answers)))
+
+
 say(
     open_data.export_event,
     lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)),
     saved,
+)
+say(registration.register, taking_lines, lambda answer: fields(answer.value))
+say(
+    registration.my_registration,
+    taking_lines,
+    lambda answer: {"registered": None} if answer.value is None else fields(answer.value),
+)
+say(
+    registration.registrations,
+    lambda answer: map(registered_line, answer.value),
+    lambda answer: {"registrations": [fields(each) for each in answer.value]},
+)
+say(
+    registration.list_teams,
+    lambda answer: map(team_line, answer.value),
+    lambda answer: {"teams": [fields(each) for each in answer.value]},
+)
+for _call in (registration.create_team, registration.join_team):
+    say(_call, lambda answer: team_line(answer.value), lambda answer: fields(answer.value))
+
+
+def said_line(each: Said) -> str:
+    """Return what was said, by whom and to what."""
+    to = f" to {each.answer_to}" if each.answer_to is not None else ""
+    who = f" by {each.shown}" if each.user else ""
+    private = " (private)" if each.private else ""
+    return f"{each.id}  {moment(each.at)}  {each.kind.value}{to}{who}{private}: {each.text}"
+
+
+say(
+    announcements.list_said,
+    lambda answer: map(said_line, answer.value),
+    lambda answer: {"said": [fields(each) for each in answer.value]},
+)
+say(
+    finalists.advance,
+    lambda answer: (
+        f"{', '.join(answer.value.competitors)} take part in {answer.value.leaderboard}: "
+        f"{', '.join(answer.value.members)} are members"
+    ),
+    lambda answer: fields(answer.value),
 )
 say(events.create_event, made_lines, lambda answer: fields(answer.value))
 say(events.show_event, event_lines, lambda answer: fields(answer.value))

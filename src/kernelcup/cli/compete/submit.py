@@ -109,11 +109,13 @@ def warn_near_misses(code: str) -> None:
 
 
 def say_code_rule(board: BoardInfo) -> None:
-    """Say who will see the code, where that is not its author alone."""
-    from kernelcup.reporting.phrases import code_rule
+    """Say who will see the code, where that is not its author alone, and under which licence it is."""
+    from kernelcup.reporting.phrases import code_rule, licence_rule
 
     if board.publishes_code and board.deadline is not None:
         typer.echo(code_rule(board))
+    if board.licence:
+        typer.echo(plain(licence_rule(board.licence)))
 
 
 def say_queued(backend: Backend, submission_id: int) -> None:

@@ -15,6 +15,7 @@ from kernelcup.reporting.phrases import (
     code_rule,
     duel_remark,
     duel_sentence,
+    licence_rule,
     remark,
     trust_text,
 )
@@ -166,6 +167,7 @@ def duel_text(duel: ShownDuel, result: DuelResult | None) -> str:
 FILTERS = {
     "after_rule": after_rule,
     "code_rule": code_rule,
+    "licence_rule": licence_rule,
     "trust_text": trust_text,
     "provider_title": title_of,
     "wait_text": wait_text,

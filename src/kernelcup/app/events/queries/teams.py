@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, CompoundSelect, Select, bindparam, delete, func, select, union, update
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.app.people.queries.users import SHOWN_NAME, name_key
@@ -54,6 +54,14 @@ _ONE = (
     .where(LeaderboardRow.id == bindparam("board_id"), RegistrationRow.user_id == bindparam("user_id"))
     .limit(1)
 )
+
+
+def owners_of(*submission_ids: Any) -> CompoundSelect[Any]:
+    """Return the query of those under whom submissions may stand: their authors, and the captains of these."""
+    board = LeaderboardRow.id == SubmissionRow.leaderboard_id
+    whose: tuple[Any, ...] = (SubmissionRow.user_id, COMPETITOR)
+    each = (select(who).select_from(SubmissionRow).join(LeaderboardRow, board) for who in whose)
+    return union(*(query.where(SubmissionRow.id.in_(submission_ids)) for query in each))
 
 
 def mates(session: Session, board_id: int, user_id: int) -> set[int]:

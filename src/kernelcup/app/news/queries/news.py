@@ -49,6 +49,8 @@ class Fact:
     recipient_id: int | None = None
     moment: datetime | None = None
     verdict: str = ""
+    text: str = ""
+    """What was said."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +74,7 @@ class News:
     recipient_id: int | None
     moment: datetime | None
     verdict: str
+    text: str
 
 
 def add(session: Session, fact: Fact, now: datetime) -> bool:
@@ -82,7 +85,8 @@ def add(session: Session, fact: Fact, now: datetime) -> bool:
 def add_all(session: Session, facts: Sequence[Fact], now: datetime) -> int:
     """Store facts about one leaderboard, queue them for its webhooks, and return how many are new.
 
-    Webhooks do not get what only the bell tells, and no lost ranks: one update may take all of them.
+    Webhooks do not get what only the bell tells, lost ranks (one update may take all of them), nor what is said to
+    one person.
 
     Take all other locks before: until the transaction ends, no other news get a number.
     """
@@ -97,7 +101,7 @@ def add_all(session: Session, facts: Sequence[Fact], now: datetime) -> int:
     ]
     offer = upsert(session, NewsRow).values(rows).on_conflict_do_nothing()
     made = session.execute(offer.returning(NewsRow.id, NewsRow.kind)).all()
-    sent = sorted(row.id for row in made if row.kind not in (NewsKind.RANK_LOST.value, *FOR_BELL))
+    sent = sorted(row.id for row in made if not NewsKind(row.kind).is_private)
     receivers = session.scalars(_RECEIVERS, {"board_id": facts[0].board_id}).all() if sent else ()
     deliveries = [
         {"webhook_id": webhook_id, "news_id": number, "next_at": now}

@@ -38,7 +38,7 @@ SIGNED = (
 def own_rows(session: Session, user_id: int) -> dict[str, list[dict[str, Any]]]:
     """Return what belongs to a user alone, by table, without secrets."""
     found = {}
-    for owner in OWN:
+    for owner in (*OWN, t.RegistrationRow.user_id):
         table = owner.class_.__table__
         columns: list[Any] = [each for each in table.c if each.name not in WITHHELD]
         for row, key in ((t.LeaderboardRow, "leaderboard"), (t.CourseRow, "course")):
@@ -72,6 +72,8 @@ def forget(session: Session, user: User, now: datetime) -> str:
     for owner in OWN:
         session.execute(delete(owner.class_).where(owner == user.id))
     users.set_role(session, user.id, Role.PARTICIPANT)
+    # The team stays: its place is made of the results of all its members.
+    session.execute(update(t.RegistrationRow).where(t.RegistrationRow.user_id == user.id).values(answers={}))
     claimed = update(t.InviteRow).where(t.InviteRow.claimed_by == user.id)
     session.execute(claimed.values(label="", name="", group="", pseudonym=None))
     session.execute(update(t.AuditRow).where(t.AuditRow.actor_id == user.id).values(actor=pseudonym))

@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.results.queries import runs
 from kernelcup.app.results.queries.ruling import counts
 from kernelcup.domain import DuelOutcome, Ruling
@@ -59,7 +60,7 @@ def behind(
         select(best.submission_id, best.run_id, SubmissionRow.code_hash)
         .join(SubmissionRow, SubmissionRow.id == best.submission_id)
         # Filter by the users, who are the key: otherwise the index by score would be read to its end.
-        .where(best.user_id.in_(select(SubmissionRow.user_id).where(SubmissionRow.id.in_(submission_ids))))
+        .where(best.user_id.in_(teams.owners_of(*submission_ids)))
         .where(best.leaderboard_id == board_id, best.device == device)
         .where(best.submission_id.in_(submission_ids))
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, union, update
 from sqlalchemy.orm import Session
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.results.queries import ranking_query, standings
 from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.domain import Leaderboard, Submission
@@ -47,7 +48,8 @@ def ranked_s(session: Session, run_id: int) -> float | None:
 def holds(session: Session, submission: Submission) -> bool:
     """Return whether a submission has a place in the standings of a freeze."""
     # Its user is a key, the submission is none.
-    mine = (FrozenBestRow.user_id == submission.user_id, FrozenBestRow.submission_id == submission.id)
+    users = {submission.user_id, teams.competitor(session, submission.leaderboard_id, submission.user_id)}
+    mine = (FrozenBestRow.user_id.in_(users), FrozenBestRow.submission_id == submission.id)
     return session.execute(select(FrozenBestRow.run_id).where(*mine).limit(1)).first() is not None
 
 
@@ -80,11 +82,16 @@ def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
 def choose_best(session: Session, board: Leaderboard, *, device: str, user_id: int) -> None:
     """Choose a user's frozen bests again, after a submission that had a place is gone."""
     assert board.freeze_at is not None
-    key = {"leaderboard_id": board.id, "device": device, "user_id": user_id}
+    mates = teams.mates(session, board.id, user_id)
+    key = {
+        "leaderboard_id": board.id,
+        "device": device,
+        "user_id": teams.competitor(session, board.id, user_id),
+    }
     session.execute(delete(FrozenBestRow).filter_by(**key))
     is_seen = is_shown(RunRow.finished_at, board.freeze_at)
     kept = ranking_query.bests(
-        session, board.id, SubmissionRow.user_id == user_id, JobRow.device == device, is_seen
+        session, board.id, SubmissionRow.user_id.in_(mates), JobRow.device == device, is_seen
     )
     session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), kept))
     standings.revise(session, board.id, device, frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select
 from sqlalchemy.orm import Session
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.machines.queries import agreements
 from kernelcup.app.machines.queries.agreements import Groups
 from kernelcup.app.results.queries.ruling import counts, only
@@ -86,6 +87,8 @@ def bests(
 ) -> Select[*tuple[Any, ...]]:
     """Return the query of users' bests in the rankings of a leaderboard: :data:`KEY`, then :data:`COLUMNS`.
 
+    A team's is under its captain.
+
     Args:
         session: The transaction.
         board_id: The leaderboard.
@@ -96,7 +99,7 @@ def bests(
     place = (
         func.row_number()
         .over(
-            partition_by=(JobRow.device, SubmissionRow.user_id, its_class, RunRow.judging),
+            partition_by=(JobRow.device, teams.COMPETITOR, its_class, RunRow.judging),
             order_by=tuple(ORDER.values()),
         )
         .label("place")
@@ -104,7 +107,7 @@ def bests(
     whose = (
         SubmissionRow.leaderboard_id,
         JobRow.device,
-        SubmissionRow.user_id,
+        teams.COMPETITOR.label("user_id"),
         its_class.label("host_class"),
     )
     each = ranking(board_id, every_version=every_version).add_columns(*whose, place).where(*where).subquery()

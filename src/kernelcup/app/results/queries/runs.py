@@ -23,6 +23,7 @@ from sqlalchemy import and_, case, delete, func, literal, select, tuple_, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.results.queries import duel_placement, frozen_standings, ranking_query, standings
 from kernelcup.app.results.queries.ranking_query import score_of
 from kernelcup.app.results.queries.ruling import CURRENT, without
@@ -290,7 +291,7 @@ def offer(
     """Make a ranking run its user's best among those of a class of machines if it is better; return whether it is."""
     if board.freeze_at is not None and board.freeze_at <= now:
         frozen_standings.keep(session, board.id, now)
-    key = _key(board.id, device, submission.user_id)
+    key = _key(board.id, device, teams.competitor(session, board.id, submission.user_id))
     mine = ranking_query.ranking(board.id).where(RunRow.id == run.id).subquery().c
     columns = table_of(BestRow).c
     whose = {**key, "host_class": host_class}
@@ -320,16 +321,18 @@ def choose_best(
     They may be worse. Before a deletion, ``frozen_standings.keep`` has to be called.
     """
     frozen_standings.keep(session, board_id, now)
+    competitor = teams.competitor(session, board_id, user_id)
     for device in devices:
-        _choose(session, _key(board_id, device, user_id), now)
+        _choose(session, _key(board_id, device, competitor), now)
         for moved in sorted(duel_placement.place_again(session, board_id=board_id, device=device)):
-            _choose(session, _key(board_id, *moved), now)
+            _choose(session, _key(board_id, moved[0], teams.competitor(session, board_id, moved[1])), now)
         standings.revise(session, board_id, device)
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
     session.execute(delete(BestRow).filter_by(**key))
-    mine = (SubmissionRow.user_id == key["user_id"], JobRow.device == key["device"])
+    mates = teams.mates(session, key["leaderboard_id"], key["user_id"])
+    mine = (SubmissionRow.user_id.in_(mates), JobRow.device == key["device"])
     for row in session.execute(ranking_query.bests(session, key["leaderboard_id"], *mine)).all():
         best = row._asdict()
         session.execute(insert_into(BestRow).values(**best))

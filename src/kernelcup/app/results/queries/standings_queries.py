@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from kernelcup.app.events.queries import teams
 from kernelcup.app.machines.queries.agreements import Groups
 from kernelcup.app.results.queries import ranking_query
 from kernelcup.domain import DuelOutcome, Ruling
@@ -61,11 +62,10 @@ def entries(frozen: bool, *, of_class: bool) -> Select[Any]:
 def stands(frozen: bool, *, on_device: bool, of_one: bool) -> Select[Any]:
     """Return the query of one user's or one submission's entries, with what is known of their rankings."""
     best, other, of = _bests(frozen), _bests(frozen).alias(), _DEVICES.c
-    sent = table_of(SubmissionRow).c
     one: BindParameter[int] = bindparam("submission_id")
     # Also that of a submission by its user, who is part of the key: no index has submissions.
-    owner = select(sent.user_id).where(sent.id == one).scalar_subquery() if of_one else bindparam("user_id")
-    mine = select(best).where(best.c.user_id == owner, *(_on_device(frozen) if on_device else ()))
+    whose = best.c.user_id.in_(teams.owners_of(one)) if of_one else best.c.user_id == bindparam("user_id")
+    mine = select(best).where(whose, *(_on_device(frozen) if on_device else ()))
     top = (mine.where(best.c.submission_id == one) if of_one else mine).subquery()
     ranking = (other.c.leaderboard_id == top.c.leaderboard_id, other.c.device == top.c.device)
     # Two looks into an index: other classes by inequality would read the whole ranking.
@@ -106,7 +106,7 @@ def _with_runs(top: Subquery) -> Select[Any]:
 def apart(board_id: int, device: str, groups: Groups, why: Ruling, since: datetime | None) -> Select[Any]:
     """Return the query of each user's best among results that would rank but for one reason, with the same columns,
     class by class, fastest first."""
-    mine = SubmissionRow.user_id
+    mine = teams.COMPETITOR
     order = tuple(ranking_query.ORDER.values())
     its_class = ranking_query.host_class(groups)
     place = func.row_number().over(partition_by=(mine, its_class), order_by=order).label("place")

@@ -6,7 +6,7 @@ a final count against no limit, since the leaderboard asked for them, and neithe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -109,20 +109,20 @@ _LOCK_SPACE = 0x6B63  # "kc", to keep these locks apart from others
 
 
 def submissions_since(
-    session: Session, limit: Limit, *, user_id: int | None, since: datetime, most: int
+    session: Session, limit: Limit, *, user_ids: Collection[int], since: datetime, most: int
 ) -> list[datetime]:
     """Return the arrival times of the newest submissions that count against a limit, newest first."""
-    kept = list(session.scalars(_arrivals(session, limit, user_id, since).limit(most)))
-    deleted = list(session.scalars(_deleted_arrivals(limit, user_id, since).limit(most)))
+    kept = list(session.scalars(_arrivals(session, limit, user_ids, since).limit(most)))
+    deleted = list(session.scalars(_deleted_arrivals(limit, user_ids, since).limit(most)))
     return sorted([*kept, *deleted], reverse=True)[:most]
 
 
 def submission_before(
-    session: Session, limit: Limit, *, user_id: int | None, since: datetime, newer: int
+    session: Session, limit: Limit, *, user_ids: Collection[int], since: datetime, newer: int
 ) -> datetime | None:
     """Return the arrival time of the submission that ``newer`` later ones follow, None if there are fewer."""
-    arrivals = _arrivals(session, limit, user_id, since)
-    deleted = _deleted_arrivals(limit, user_id, since)
+    arrivals = _arrivals(session, limit, user_ids, since)
+    deleted = _deleted_arrivals(limit, user_ids, since)
     if session.execute(deleted.limit(1)).first() is None:
         return session.execute(arrivals.offset(newer).limit(1)).scalar_one_or_none()
     # Most users are far below their limit: counting needs no sorting, and reads no more rows than the limit.
@@ -148,7 +148,7 @@ def of_launchers(session: Session) -> list[Limit]:
 
 
 def gpu_uses(
-    session: Session, limit: Limit, *, user_id: int | None, since: datetime, now: datetime
+    session: Session, limit: Limit, *, user_ids: Collection[int], since: datetime, now: datetime
 ) -> list[Use]:
     """Return the uses that count against a limit in GPU-seconds or cost: runs, and estimates for jobs to come."""
     price = machines.prices(session) if limit.quantity is Quantity.COST else _no_price
@@ -158,7 +158,7 @@ def gpu_uses(
         select(JobRow.id, JobRow.state, JobRow.device, JobRow.mode, JobRow.started_at, JobRow.finished_at)
         .add_columns(JobRow.priority)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .where(*_of_limit(session, limit, user_id, since - LONGEST_WAIT))
+        .where(*_of_limit(session, limit, user_ids, since - LONGEST_WAIT))
     )
     jobs = jobs.where(or_(JobRow.state.in_(OPEN), JobRow.finished_at > since))
     if limit.device is not None:
@@ -178,7 +178,7 @@ def gpu_uses(
         else:
             continue
         used.append(use.on(row.device))
-    used += _deleted_gpu_uses(session, limit, user_id, since)
+    used += _deleted_gpu_uses(session, limit, user_ids, since)
     if limit.quantity is Quantity.COST:
         used = [replace(use, amount=use.cost) for use in used]
     return [use for use in used if use.at > since]
@@ -219,10 +219,10 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
     session.flush()
 
 
-def _arrivals(session: Session, limit: Limit, user_id: int | None, since: datetime) -> Select[datetime]:
+def _arrivals(session: Session, limit: Limit, user_ids: Collection[int], since: datetime) -> Select[datetime]:
     query = (
         select(SubmissionRow.created_at)
-        .where(SubmissionRow.created_at > since, *_of_limit(session, limit, user_id, since))
+        .where(SubmissionRow.created_at > since, *_of_limit(session, limit, user_ids, since))
         .order_by(SubmissionRow.created_at.desc())
     )
     if limit.device is None:
@@ -232,22 +232,22 @@ def _arrivals(session: Session, limit: Limit, user_id: int | None, since: dateti
     return jobs.where(func.lower(JobRow.device) == limit.device.lower(), ~IS_LOST)
 
 
-def _deleted_arrivals(limit: Limit, user_id: int | None, since: datetime) -> Select[datetime]:
-    wanted = _of_deleted(limit, user_id, since)
+def _deleted_arrivals(limit: Limit, user_ids: Collection[int], since: datetime) -> Select[datetime]:
+    wanted = _of_deleted(limit, user_ids, since)
     if limit.device is None:
         wanted.append(DeletedUseRow.is_first.is_(True))
     return select(DeletedUseRow.created_at).where(*wanted).order_by(DeletedUseRow.created_at.desc())
 
 
 def _of_limit(
-    session: Session, limit: Limit, user_id: int | None, since: datetime
+    session: Session, limit: Limit, user_ids: Collection[int], since: datetime
 ) -> list[ColumnElement[bool]]:
     """Return the condition for the submissions that count, in a form that an index supports."""
     wanted: list[ColumnElement[bool]] = []
     if limit.board_id is not None:
         wanted.append(SubmissionRow.leaderboard_id == limit.board_id)
     if limit.per_user:
-        wanted.append(SubmissionRow.user_id == user_id)
+        wanted.append(SubmissionRow.user_id.in_(user_ids))
     if limit.mode_group is not None:
         wanted.append(SubmissionRow.mode.in_(limit.mode_group.modes))
     if limit.mode_group is not ModeGroup.RANKED:
@@ -271,20 +271,22 @@ def _last_before(session: Session, since: datetime) -> int:
     return session.execute(query.order_by(SubmissionRow.id.desc()).limit(1)).scalar_one_or_none() or 0
 
 
-def _deleted_gpu_uses(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[Use]:
-    wanted = _of_deleted(limit, user_id, since - LONGEST_WAIT)
+def _deleted_gpu_uses(
+    session: Session, limit: Limit, user_ids: Collection[int], since: datetime
+) -> list[Use]:
+    wanted = _of_deleted(limit, user_ids, since - LONGEST_WAIT)
     columns = (DeletedUseRow.used_at, DeletedUseRow.seconds, DeletedUseRow.cost)
     rows = session.execute(select(*columns).where(*wanted, DeletedUseRow.used_at > since))
     return [Use(at=at, amount=seconds, cost=cost) for at, seconds, cost in rows if at is not None]
 
 
-def _of_deleted(limit: Limit, user_id: int | None, since: datetime) -> list[ColumnElement[bool]]:
+def _of_deleted(limit: Limit, user_ids: Collection[int], since: datetime) -> list[ColumnElement[bool]]:
     """Return the condition for the deleted submissions that count, in a form that an index supports."""
     wanted: list[ColumnElement[bool]] = [DeletedUseRow.created_at > since]
     if limit.board_id is not None:
         wanted.append(DeletedUseRow.leaderboard_id == limit.board_id)
     if limit.per_user:
-        wanted.append(DeletedUseRow.user_id == user_id)
+        wanted.append(DeletedUseRow.user_id.in_(user_ids))
     if limit.mode_group is not None:
         wanted.append(DeletedUseRow.mode.in_(limit.mode_group.modes))
     if limit.device is not None:

@@ -14,6 +14,7 @@ from fastapi.responses import RedirectResponse
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
+from kernelcup.app.events import announcements
 from kernelcup.app.machines.placement import is_lent_only
 from kernelcup.app.results import finals, overview, standings
 from kernelcup.app.results.facts import facts_of
@@ -176,6 +177,7 @@ def show_board(
         after=after,
         numbers=numbers_of(head, "", entries, after, PAGE) if len(tables) == 1 or after else [],
         who_wanted=who,
+        announced=announcements.newest(db, actor, head.board),
         obstacles=obstacles(db, actor, head.board, [head.device], now=now),
         own=own,
         gap=_gap(db, head, actor, own),

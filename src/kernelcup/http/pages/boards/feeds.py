@@ -31,7 +31,9 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 @router.get("/feed.atom")
 def show_all(request: Request, db: Db, actor: ActorDep) -> Response:
     """Send the news of all leaderboards that the reader sees."""
-    items = stream.items(db, actor, limit=ENTRIES)
+    # What an event announces is news of each of its leaderboards.
+    once = {(each.kind, each.at, each.text): each for each in stream.items(db, actor, limit=ENTRIES)}
+    items = list(once.values())
     return _feed(request, items, title="KernelCup", page=(), since=BEGINNING)
 
 
