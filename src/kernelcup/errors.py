@@ -15,7 +15,7 @@ KernelCupError
 │  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
-│     └─ EnvironmentMissing, PackageMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
+│     └─ EnvironmentMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout, BadReport
@@ -268,12 +268,6 @@ class EnvironmentMissing(InvalidValue):
     """A device's machine lacks the environment that a task asks for."""
 
     code = "environment_missing"
-
-
-class PackageMissing(InvalidValue):
-    """A package that this needs is not installed on the server."""
-
-    code = "package_missing"
 
 
 class BrokenChecker(InvalidValue):

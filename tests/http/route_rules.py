@@ -278,6 +278,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/code.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/events/{event}/dataset.zip"): Route(who=Who.ORGANISER, values=EVENT),
     ("GET", "/leaderboards/{name}/dataset.zip"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/winners.zip"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/likeness"): Route(who=Who.MANAGER, values=BOARD),

@@ -7,6 +7,7 @@ import pytest
 from builders import make_actor, make_board, make_task
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
+from kernelcup.app.events import announcements
 from kernelcup.app.news import bell, stream
 from kernelcup.app.results.rejudge import rejudge_submission
 from kernelcup.domain import NOBODY, OPERATOR
@@ -70,3 +71,16 @@ def test_a_user_does_without_the_bell(judging) -> None:
     assert bell.show_bell(judging.db, ada).wanted is False
     with pytest.raises(SignInNeeded):
         bell.show_bell(judging.db, NOBODY)
+
+
+def test_what_an_organiser_says_rings_once_however_many_leaderboards_the_event_has(db, clock) -> None:
+    for name in ("double", "other"):
+        make_board(db, name=name, event="spring")
+    judging = Judging(db, clock)
+    for name in ("double", "other"):
+        judging.judge(2000, board=name)
+    ada = make_actor(db, "ada")
+    bell.read_bell(db, ada)
+    announcements.announce(db, OPERATOR, "spring", "The deadline moves.", now=clock())
+    assert bell.unread(db, ada) == 1
+    assert texts(judging, "ada")[0] == "spring: The deadline moves."

@@ -13,10 +13,11 @@ from pyarrow import parquet
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
+from kernelcup.app.events import open_data
 from kernelcup.app.results import dataset, winners
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, CodePolicy, Role
-from kernelcup.errors import Forbidden, PackageMissing
+from kernelcup.errors import Forbidden, InvalidValue
 
 DEADLINE = NOW + timedelta(days=1)
 AFTER = NOW + timedelta(days=2)
@@ -73,10 +74,22 @@ def test_pseudonyms_stay_and_what_a_freeze_hides_is_left_out(db, clock) -> None:
     assert {row["file_name"] for row in found.rows} == {""}
 
 
+def test_the_dataset_of_an_event_has_the_results_of_its_leaderboards(db, clock) -> None:
+    judging = board_of_three(db, clock, event="spring")
+    make_board(db, name="other", event="spring")
+    judging.judge(700, "ada", board="other")
+    files = files_of(open_data.export_event(db, OPERATOR, "spring", now=NOW))
+    rows = [json.loads(line) for line in files["results.jsonl"].splitlines()]
+    assert [row["leaderboard"] for row in rows] == ["double"] * 4 + ["other"]
+    card = files["README.md"].decode()
+    assert "## double\n\n4 results of 3 participants on H100." in card
+    assert "## other\n\n1 results of 1 participants on H100." in card
+
+
 def test_without_pyarrow_an_export_names_what_to_install(db, clock, monkeypatch) -> None:
     board_of_three(db, clock)
     monkeypatch.setattr(dataset, "find_spec", lambda _: None)
-    with pytest.raises(PackageMissing, match=r"pip install 'kernelcup\[data\]'"):
+    with pytest.raises(InvalidValue, match=r"pip install '.\[data\]'"):
         dataset.export_dataset(db, OPERATOR, "double", now=NOW)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_task
 from hand_judging import Judging
-from kernelcup.app.boards import class_list
+from kernelcup.app.courses import class_list
 from kernelcup.app.results import handed_in
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import Forbidden

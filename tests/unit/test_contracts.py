@@ -120,6 +120,7 @@ NAMES_STATES = {
     "app/rules/queries/limits.py": "counts uses in a period",
     "app/results/queries/run_costs.py": "counts costs in a period",
     "app/results/queries/old_data.py": "chooses reports by their age",
+    "app/results/queries/dataset.py": "tells how a time was taken",
     "app/results/queries/ranking_query.py": "places the results of each version apart",
     "app/results/kept_binaries.py": "replays a binary only of the same version of the task",
     "app/submissions/submissions.py": "shows to others a job that was put aside as done",

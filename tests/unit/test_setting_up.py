@@ -236,7 +236,9 @@ def names_of(node: ast.AST) -> list[str]:
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        pytest.param("src", ["runner", "postgres", "discord", "screen", "s3", "fleet", "mcp"], id="src"),
+        pytest.param(
+            "src", ["runner", "postgres", "discord", "screen", "s3", "data", "fleet", "mcp"], id="src"
+        ),
         pytest.param("tests", ["dev", "fleet"], id="tests"),
     ],
 )

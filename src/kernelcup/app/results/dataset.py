@@ -24,7 +24,7 @@ from kernelcup.app.results.queries import dataset as queries
 from kernelcup.app.submissions.submissions import is_published
 from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.engine import Database
-from kernelcup.errors import PackageMissing
+from kernelcup.errors import InvalidValue
 from kernelcup.reporting.phrases import code_rule
 
 READER = Actor(user_id=None, name="", role=Role.PARTICIPANT, scopes=frozenset({Scope.READ}))
@@ -58,9 +58,6 @@ class Dataset:
     board: Leaderboard
     rows: list[dict[str, Any]]
     """With the keys of ``COLUMNS``."""
-    made_at: datetime
-    has_code: bool
-    """Whether code is published."""
 
 
 @operation(
@@ -76,22 +73,22 @@ def export_dataset(db: Database, actor: Actor, board: Board, *, now: datetime) -
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
-        PackageMissing: pyarrow is not installed where this runs.
+        InvalidValue: pyarrow is not installed where this runs.
     """
-    check_pyarrow()
     found = dataset_of(db, actor, board, now=now)
+    return archive(found.board.name, [found], now)
+
+
+def archive(name: str, found: Sequence[Dataset], now: datetime) -> Archive:
+    """Return datasets as one zip. Raise ``InvalidValue`` without pyarrow."""
+    rows = [row for each in found for row in each.rows]
+    table = parquet(rows)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when its parts were read
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("README.md", card(found))
-        archive.writestr("results.jsonl", jsonl(found.rows))
-        archive.writestr("results.parquet", parquet(found.rows))
-    return Archive(name=f"{found.board.name}-dataset.zip", parts=parts_of(file))
-
-
-def check_pyarrow() -> None:
-    """Raise ``PackageMissing`` unless pyarrow is installed."""
-    if find_spec("pyarrow") is None:
-        raise PackageMissing("A dataset needs pyarrow on the server: pip install 'kernelcup[data]'.")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("README.md", card(name, found, now))
+        written.writestr("results.jsonl", jsonl(rows))
+        written.writestr("results.parquet", table)
+    return Archive(name=f"{name}-dataset.zip", parts=parts_of(file))
 
 
 def dataset_of(db: Database, actor: Actor, board: str, *, now: datetime) -> Dataset:
@@ -112,12 +109,7 @@ def dataset_of(db: Database, actor: Actor, board: str, *, now: datetime) -> Data
             "code_hash": row["code_hash"] if shown else None,
             "code": json.dumps(row["code"]) if shown else None,
         }
-    return Dataset(
-        board=found,
-        rows=[{name: row[name] for name in COLUMNS} for row in rows],
-        made_at=now,
-        has_code=published,
-    )
+    return Dataset(board=found, rows=[{name: row[name] for name in COLUMNS} for row in rows])
 
 
 def jsonl(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -126,8 +118,11 @@ def jsonl(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as Parquet. Raise ``PackageMissing`` without pyarrow."""
-    check_pyarrow()
+    """Return rows as Parquet. Raise ``InvalidValue`` without pyarrow."""
+    if find_spec("pyarrow") is None:
+        raise InvalidValue(
+            "A dataset needs pyarrow on the server: pip install '.[data]' in a copy of the project."
+        )
     import pyarrow
     from pyarrow import parquet as files
 
@@ -139,20 +134,28 @@ def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return sink.getvalue()
 
 
-def card(found: Dataset) -> str:
+def card(name: str, found: Sequence[Dataset], now: datetime) -> str:
     """Return the data card: what the rows are, how they came about, and what may be done with them."""
-    board = found.board
-    columns = "\n".join(f"| `{name}` | {text} |" for name, text in COLUMNS.items())
+    parts = [
+        f"## {each.board.name}\n\n{len(each.rows)} results of {len({row['user'] for row in each.rows})} participants "
+        f"on {', '.join(each.board.devices)}. {code_rule(each.board)} {licence_text(each.board.licence)}\n"
+        for each in found
+    ]
+    columns = "\n".join(f"| `{column}` | {text} |" for column, text in COLUMNS.items())
     return CARD.format(
-        name=board.name,
-        quoted=json.dumps(board.name),
-        devices=", ".join(board.devices),
-        count=len(found.rows),
-        users=len({row["user"] for row in found.rows}),
-        made_at=f"{found.made_at:%Y-%m-%d %H:%M} UTC",
-        code=code_rule(board),
+        name=name,
+        quoted=json.dumps(name),
+        made_at=f"{now:%Y-%m-%d %H:%M} UTC",
+        boards="\n".join(parts),
         columns=columns,
     )
+
+
+def licence_text(licence: str) -> str:
+    """Return what may be done with the code, as far as that is known."""
+    if licence:
+        return f"Participants submitted their code under this licence: {licence}."
+    return "No licence of the code is known. Ask its authors before you use it for more than reading."
 
 
 CARD = """\
@@ -166,23 +169,14 @@ configs:
 
 # {name}
 
-{count} results of {users} participants on {devices}, exported from KernelCup on {made_at}.
+Exported from KernelCup on {made_at}. A row is one ranked result that counts: a submission was judged right on a
+device, and timed. Results that were rejected, wait for a review, came after the deadline or after a freeze, or were
+judged against an earlier version of the task are not in it. Where `code` is null, it was not public then.
 
-A row is one ranked result that counts: a submission was judged right on a device, and timed. Results that were
-rejected, wait for a review, came after the deadline or after a freeze, or were judged against an earlier version of
-the task are not in it.
+The standings follow from the rows: for each leaderboard, device and class of machines take each user's row with the
+least `rank_s`, and order them by it. Where two share a rank is said by the intervals `low_s` to `high_s`.
 
-The standings follow from the rows: for each device and class of machines take each user's row with the least
-`rank_s`, and order them by it. Where two share a rank is said by the intervals `low_s` to `high_s`.
-
-## Code
-
-{code} Where `code` is null, it was not public when this was exported.
-
-## Licence
-
-KernelCup knows of no licence for the code. Ask its authors before you use it for more than reading.
-
+{boards}
 ## Columns
 
 | column | meaning |

@@ -17,6 +17,7 @@ from typing import Annotated
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.operation import Archive, Board, Given, operation, parts_of
 from kernelcup.app.results import finals, standings
+from kernelcup.app.results.dataset import licence_text
 from kernelcup.app.results.handed_in import folder_name
 from kernelcup.app.submissions import redaction
 from kernelcup.app.submissions.submissions import get_code, show_submission
@@ -160,7 +161,7 @@ def page(board: Leaderboard, winners: Sequence[Winner], orders: dict[str, str], 
         "<p>Who shares a rank cannot be told apart by the intervals. <a href=winners.csv>The table as CSV</a>, "
         "<a href=SHA256SUMS>the hashes of all files</a>: <code>sha256sum -c SHA256SUMS</code>.</p>"
         f"<h2>Before you publish this</h2><p>{escape(code_rule(board))} Reports have what everybody may see. "
-        "KernelCup knows of no licence for the code: ask its authors.</p></html>\n"
+        f"{escape(licence_text(board.licence))}</p></html>\n"
     )
 
 

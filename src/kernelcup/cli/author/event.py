@@ -7,9 +7,10 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.events import announcements, events, finalists, points, registration
+from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
 from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
+from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.json_object import fields
@@ -23,6 +24,11 @@ def commands() -> dict[str, Any]:
     add_commands(group, "event", {"team": "Compete together: found a team, join one, leave it."})
     root: Any = typer.main.get_group(group)
     return dict(root.commands)
+
+
+def saved(answer: Answer) -> dict[str, object]:
+    """Write an event's dataset to a new file in the current folder."""
+    return write_archive(f"{answer.given['event']}-dataset.zip", answer.value)
 
 
 def event_lines(answer: Answer) -> Iterable[str]:
@@ -103,6 +109,11 @@ def registered_line(each: Registered) -> str:
     return "  ".join(filter(None, (each.user, each.team, answers)))
 
 
+say(
+    open_data.export_event,
+    lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)),
+    saved,
+)
 say(registration.register, taking_lines, lambda answer: fields(answer.value))
 say(
     registration.my_registration,

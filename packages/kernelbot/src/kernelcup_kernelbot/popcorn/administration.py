@@ -246,7 +246,7 @@ def export(asked: ExportIn, platform: PlatformDep, admin: Admin, now: Now) -> di
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / asked.filename
     file.write_bytes(table)
-    file.with_suffix(".md").write_text("\n".join(map(dataset.card, found)), encoding="utf-8")
+    file.with_suffix(".md").write_text(dataset.card(file.stem, found, now), encoding="utf-8")
     return {"status": "ok", "rows": len(rows), "repo_id": "", "filename": str(file)}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import News
 from kernelcup.domain import NewsKind
-from kernelcup.tables import NewsRow, SubmissionRow, UserRow
+from kernelcup.tables import LeaderboardRow, NewsRow, RegistrationRow, SubmissionRow, UserRow
 
 FOR_ALL = tuple(kind.value for kind in NewsKind if kind.rings_for_all)
 MOST_COUNTED = 100
@@ -44,13 +44,16 @@ def set_wanted(session: Session, user_id: int, wanted: bool) -> None:
 def items(session: Session, user_id: int, *, board_ids: Collection[int], limit: int) -> list[News]:
     """Return the newest news that concern a user, newest first, from leaderboards that they see."""
     query = news.shown().where(_concerns(user_id, board_ids))
-    return news.load(session, query.order_by(NewsRow.id.desc()).limit(limit))
+    found = news.load(session, query.order_by(NewsRow.id.desc()).limit(limit))
+    return list({each.text or each.id: each for each in found}.values())
 
 
 def count(session: Session, user_id: int, *, board_ids: Collection[int], after_id: int) -> int:
     """Return how many news after one concern a user, at most ``MOST_COUNTED``."""
     query = news.shown().where(_concerns(user_id, board_ids), NewsRow.id > after_id)
-    some = query.with_only_columns(NewsRow.id).limit(MOST_COUNTED).subquery()
+    # What is said in an event is news of each of its leaderboards.
+    once = case((NewsRow.text == "", NewsRow.key), else_=NewsRow.text)
+    some = query.with_only_columns(once).distinct().limit(MOST_COUNTED).subquery()
     return session.execute(select(func.count()).select_from(some)).scalar_one()
 
 
@@ -65,7 +68,9 @@ def concerned(session: Session, *, after_id: int) -> dict[int | None, int]:
 
 
 def _concerns(user_id: int, board_ids: Collection[int]) -> ColumnElement[bool]:
-    takes_part = select(SubmissionRow.leaderboard_id).where(SubmissionRow.user_id == user_id)
+    registered = select(RegistrationRow.event_id).where(RegistrationRow.user_id == user_id)
+    submitted = select(SubmissionRow.leaderboard_id).where(SubmissionRow.user_id == user_id)
+    takes_part = submitted.union(select(LeaderboardRow.id).where(LeaderboardRow.event_id.in_(registered)))
     for_all = and_(
         NewsRow.recipient_id.is_(None), NewsRow.kind.in_(FOR_ALL), NewsRow.leaderboard_id.in_(takes_part)
     )
