@@ -308,6 +308,7 @@ def test_a_change_after_another_one_is_refused(client, people, signed_in, db) ->
     client.cookies.update(signed_in(people["grace"]))
     fields = {"settings": "yes", "devices": "H100", "visibility": "closed", "code_policy": "never"}
     fields |= {"trust": "any", "harness": "standard", "share": "1.0", "after_deadline": "unranked"}
+    fields["event_weight"] = "1"
     answer = post(client, "/admin/boards/double/update", fingerprint="old", **fields)
     assert answer.status_code == 400
     assert "changed since" in answer.text

@@ -10,7 +10,7 @@ from kernelcup.app.boards.boards import visible_task
 from kernelcup.app.operation import BOARD, After, Given, Limit, OnDevice, SubmissionId, operation
 from kernelcup.app.queue.estimates import with_waiting
 from kernelcup.app.results.leader import beside
-from kernelcup.app.submissions.queries.submissions import Filters
+from kernelcup.app.submissions.queries import submissions as sent
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.domain import Actor
 from kernelcup.engine import Database
@@ -65,7 +65,7 @@ def newest(
     limit: Limit = 50,
 ) -> list[SubmissionInfo]:
     """List submissions, newest first: your own, and others' ranked ones."""
-    filters = Filters(tag=tag, verdict=verdict, device=device, since=since, until=until)
+    filters = sent.Filters(tag=tag, verdict=verdict, device=device, since=since, until=until)
     name = viewer.name if user == "me" and viewer.user_id is not None else user
     found = list_views(
         db, viewer=viewer, user=name, board=board, filters=filters, before_id=before_id, limit=limit

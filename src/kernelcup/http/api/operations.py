@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 
 from kernelcup.app.boards.judging import MadeBoard
@@ -74,6 +74,12 @@ SHOWN: Mapping[Any, Any] = {
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
+class ZipResponse(StreamingResponse):
+    """A zip file."""
+
+    media_type = "application/zip"
+
+
 def router_of(operations: list[Operation]) -> APIRouter:
     """Return a router with a route for each of these operations, in this order."""
     router = APIRouter(route_class=ApiRoute)
@@ -84,6 +90,7 @@ def router_of(operations: list[Operation]) -> APIRouter:
             methods=[operation.method],
             status_code=operation.status,
             response_model=_schema(operation),
+            response_class=ZipResponse if operation.answer is Archive else JSONResponse,
             tags=[operation.subject],
             name=operation.call.__name__,
             description=operation.summary,
@@ -233,7 +240,7 @@ def shown(value: Any) -> Any:
     """Return an answer as the API shows it."""
     if isinstance(value, Archive):
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(value.name)}"}
-        return StreamingResponse(value.parts, media_type="application/zip", headers=headers)
+        return ZipResponse(value.parts, headers=headers)
     schema = SHOWN.get(type(value))
     return value if schema is None else schema.of(value)
 
