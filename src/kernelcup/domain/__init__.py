@@ -26,7 +26,19 @@ from kernelcup.domain.competition import (
 from kernelcup.domain.devices import HERE, Device, grouped, slots_for, split_count
 from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Named, Role, Scope, UserName
-from kernelcup.domain.results import ASIDE, RankedBy, Record, Result, Ruling, Run, Score, Standing, Table
+from kernelcup.domain.results import (
+    ASIDE,
+    NO_FILTERS,
+    Filters,
+    RankedBy,
+    Record,
+    Result,
+    Ruling,
+    Run,
+    Score,
+    Standing,
+    Table,
+)
 from kernelcup.domain.tasks import (
     LEAVES_SCORES,
     Language,

@@ -14,6 +14,21 @@ from kernelcup_harness.protocol import RunReport, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Filters:
+    """Which submissions a list is limited to; None for no limit."""
+
+    tag: str | None = None
+    """Of a second opinion."""
+    verdict: Verdict | None = None
+    device: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+NO_FILTERS = Filters()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
     """A score with its uncertainty. All times in seconds."""
 

@@ -12,10 +12,9 @@ from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_rep
 from fakes import FakeLauncher, find_words
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.dispatcher import Dispatcher
-from kernelcup.app.submissions.queries.submissions import Filters
 from kernelcup.app.submissions.submissions import list_views, screening_of, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import OPERATOR, JobState
+from kernelcup.domain import OPERATOR, Filters, JobState
 from kernelcup.errors import DeadlinePassed, NotFound
 from kernelcup.screen.findings import Remark, Screening
 from kernelcup.tables import ScreeningFindingRow, ScreeningRow

@@ -10,9 +10,8 @@ from kernelcup.app.boards.boards import visible_task
 from kernelcup.app.operation import BOARD, After, Given, Limit, OnDevice, SubmissionId, operation
 from kernelcup.app.queue.estimates import with_waiting
 from kernelcup.app.results.leader import beside
-from kernelcup.app.submissions.queries import submissions as sent
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
-from kernelcup.domain import Actor
+from kernelcup.domain import Actor, Filters
 from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.reporting.sections import Section, texts
@@ -65,7 +64,7 @@ def newest(
     limit: Limit = 50,
 ) -> list[SubmissionInfo]:
     """List submissions, newest first: your own, and others' ranked ones."""
-    filters = sent.Filters(tag=tag, verdict=verdict, device=device, since=since, until=until)
+    filters = Filters(tag=tag, verdict=verdict, device=device, since=since, until=until)
     name = viewer.name if user == "me" and viewer.user_id is not None else user
     found = list_views(
         db, viewer=viewer, user=name, board=board, filters=filters, before_id=before_id, limit=limit

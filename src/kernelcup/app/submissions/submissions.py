@@ -19,13 +19,14 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.submissions.queries import screenings, submissions
-from kernelcup.app.submissions.queries.submissions import NO_FILTERS, Filters
 from kernelcup.app.submissions.redaction import redacted_run, veiled_run, with_evidence
 from kernelcup.domain import (
     ASIDE,
+    NO_FILTERS,
     OPEN,
     OPERATOR,
     Actor,
+    Filters,
     Job,
     JobState,
     Leaderboard,

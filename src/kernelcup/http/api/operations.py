@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 
 from kernelcup.app.boards.judging import MadeBoard
@@ -72,12 +72,10 @@ SHOWN: Mapping[Any, Any] = {
 }
 """Schemas of answers that show less than the operation returns."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-
-class ZipResponse(StreamingResponse):
-    """A zip file."""
-
-    media_type = "application/zip"
+ZIP: dict[str, Any] = {
+    "response_class": Response,
+    "responses": {200: {"description": "A zip file.", "content": {"application/zip": {}}}},
+}
 
 
 def router_of(operations: list[Operation]) -> APIRouter:
@@ -90,7 +88,7 @@ def router_of(operations: list[Operation]) -> APIRouter:
             methods=[operation.method],
             status_code=operation.status,
             response_model=_schema(operation),
-            response_class=ZipResponse if operation.answer is Archive else JSONResponse,
+            **(ZIP if operation.answer is Archive else {}),
             tags=[operation.subject],
             name=operation.call.__name__,
             description=operation.summary,
@@ -240,7 +238,7 @@ def shown(value: Any) -> Any:
     """Return an answer as the API shows it."""
     if isinstance(value, Archive):
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(value.name)}"}
-        return ZipResponse(value.parts, headers=headers)
+        return StreamingResponse(value.parts, media_type="application/zip", headers=headers)
     schema = SHOWN.get(type(value))
     return value if schema is None else schema.of(value)
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app.people.queries.users import SHOWN_NAME, name_key
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries.ruling import CURRENT, without
-from kernelcup.domain import Job, Leaderboard, Priority, Ruling, Submission
+from kernelcup.domain import NO_FILTERS, Filters, Job, Leaderboard, Priority, Ruling, Submission
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
@@ -35,7 +35,6 @@ from kernelcup_harness.protocol import (
     Mode,
     ProfileOptions,
     SourceTree,
-    Verdict,
     canonical_hash,
     from_json,
     to_json,
@@ -62,21 +61,6 @@ class Seen:
     """Leaderboards without any visible submissions."""
     managed: Collection[int]
     """Leaderboards with all submissions visible."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filters:
-    """Which submissions a list is limited to; None for no limit."""
-
-    tag: str | None = None
-    """Of a second opinion."""
-    verdict: Verdict | None = None
-    device: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-NO_FILTERS = Filters()
 
 
 def insert(
