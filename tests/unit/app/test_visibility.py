@@ -40,6 +40,7 @@ from kernelcup.domain import (
     OPERATOR,
     Actor,
     CodePolicy,
+    Filters,
     Role,
     Scope,
     Submission,
@@ -163,9 +164,17 @@ def test_tags_and_findings_of_the_screen_are_for_managers(db) -> None:
     look_at(db, submission)
     grace = make_actor(db, "grace", Role.CREATOR)
     (tag, *_) = [each.tag for each in screening_of(db, submission.id, viewer=grace).findings]
-    assert shown(db, grace, tag=tag) == shown(db, OPERATOR, tag=tag) == [submission.id]
+    assert (
+        shown(db, grace, filters=Filters(tag=tag))
+        == shown(db, OPERATOR, filters=Filters(tag=tag))
+        == [submission.id]
+    )
     for viewer in (make_actor(db, "ada"), NOBODY):
-        assert shown(db, viewer, tag=tag) == shown(db, viewer, tag=tag, board="double") == []
+        assert (
+            shown(db, viewer, filters=Filters(tag=tag))
+            == shown(db, viewer, filters=Filters(tag=tag), board="double")
+            == []
+        )
         with pytest.raises((errors.Forbidden, errors.SignInNeeded)):
             screening_of(db, submission.id, viewer=viewer)
 

@@ -23,7 +23,6 @@ from kernelcup.app.results import standings
 from kernelcup.app.results.facts import read_beside
 from kernelcup.app.results.queries import attempts as tries
 from kernelcup.app.results.queries import runs
-from kernelcup.app.results.queries.attempts import Tried
 from kernelcup.domain import Actor, AfterDeadline, Leaderboard, RankingBy, Ruling
 from kernelcup.domain.answers import Course, Member
 from kernelcup.engine import Database, Session
@@ -198,7 +197,7 @@ def _of_board(
     ids = [user_id for user_id, _ in people if user_id is not None]
     with db.read() as session:
         found = tries.of_board(session, board.id, ids, visibility.hidden_since(board, viewer))
-        own: dict[int, list[Tried]] = {user_id: [] for user_id in ids}
+        own: dict[int, list[tries.Tried]] = {user_id: [] for user_id in ids}
         for each in found:
             own[each.user_id].append(each)
         shares = _shares(session, board, found)
@@ -217,18 +216,18 @@ def _of_board(
     return grades
 
 
-def _is_judged(each: Tried) -> bool:
+def _is_judged(each: tries.Tried) -> bool:
     return each.mode is Mode.LEADERBOARD and each.run_id is not None
 
 
-def _last(mine: Sequence[Tried]) -> Tried | None:
+def _last(mine: Sequence[tries.Tried]) -> tries.Tried | None:
     """Return the last ranked submission with a result, else the last with one."""
     done = [each for each in mine if each.run_id is not None and each.ruling is not Ruling.HIDDEN]
     return next((each for each in reversed(done) if _is_judged(each)), done[-1] if done else None)
 
 
 def _attempt(
-    each: Tried,
+    each: tries.Tried,
     board: Leaderboard,
     deadline: datetime | None,
     shares: Mapping[int, dict[Kind, float]],
@@ -248,7 +247,9 @@ def _attempt(
     )
 
 
-def _shares(session: Session, board: Leaderboard, found: Sequence[Tried]) -> dict[int, dict[Kind, float]]:
+def _shares(
+    session: Session, board: Leaderboard, found: Sequence[tries.Tried]
+) -> dict[int, dict[Kind, float]]:
     """Return by run the shares of the reference's and the baseline's time, and of what the device can do."""
     timed = [each for each in found if _is_judged(each) and each.score_s and each.run_id is not None]
     task = task_versions.load(session, board.task_hash)
@@ -285,9 +286,9 @@ def _tests_passed(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
 def _grade(
     person: Member,
     board: Leaderboard,
-    mine: Sequence[Tried],
+    mine: Sequence[tries.Tried],
     points: Points,
-    last: Tried | None,
+    last: tries.Tried | None,
     passed: Mapping[int, str],
     *,
     has_rules: bool,
@@ -319,7 +320,7 @@ def _grade(
     )
 
 
-def _verdict_of(last: Tried | None) -> str:
+def _verdict_of(last: tries.Tried | None) -> str:
     return "" if last is None or last.verdict is None else last.verdict.value
 
 

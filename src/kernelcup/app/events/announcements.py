@@ -14,7 +14,6 @@ from kernelcup.app.events.events import EventName, find_event, find_managed_even
 from kernelcup.app.events.queries import announcements as stored
 from kernelcup.app.events.queries import events, teams
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import Fact
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.submissions.admission import check_author
@@ -169,9 +168,9 @@ def _fact(
     text: str,
     now: datetime,
     recipient_id: int | None = None,
-) -> Fact:
+) -> news.Fact:
     what = {NewsKind.QUESTION: "a question: ", NewsKind.ANSWER: "the answer to your question: "}.get(kind, "")
-    return Fact(
+    return news.Fact(
         key=f"{kind.value}:{number}:{board_id}",
         kind=kind,
         at=now,
