@@ -210,6 +210,7 @@ def test_two_binaries_of_the_same_addresses_fight_each_with_its_own_memory(
     tmp_path: Path, binary: KeptBinary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    monkeypatch.setattr(match, "LONGEST_ROUND_S", 600.0)  # a busy machine ends no round
     spec = ranked(benchmarks=SIZES, binary=binary, rival=RIGHT, rival_binary=replace(binary, run=8))
     events, shared = judged(spec, tmp_path)
 
