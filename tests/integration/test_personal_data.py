@@ -336,7 +336,8 @@ def test_an_export_has_all_that_belongs_to_the_user(judging: Judging) -> None:
     assert (account["user"]["name"], account["user"]["identities"][0]["provider"]) == (NAME, "github")
     assert [each["name"] for each in account["tokens"]] == ["läptop"]
     assert [(each["course"], each["pseudonym"]) for each in account["members"]] == [("double", "Falcon")]
-    assert [each["kind"] for each in account["news"]] == ["overtaken"]
+    assert [each["kind"] for each in account["news"]] == ["verdict", "overtaken"]
+    assert account["news"][0]["submission_id"] == mine.id
     whole = "".join(found.values())
     assert made.secret not in whole
     assert code.code not in whole

@@ -21,6 +21,7 @@ from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.review_evidence import figures
 from kernelcup.app.submissions.submissions import (
     list_views,
     screening_of,
@@ -97,7 +98,9 @@ def test_a_quarantined_result_is_out_of_the_ranking_and_kept(judging) -> None:
     assert judging.run(submission).score_s == pytest.approx(1e-6)
     assert show_submission(judging.db, submission.id).ended
     assert (review.user, review.device, review.leaderboard) == ("ada", "H100", "double")
-    assert (review.reason, review.evidence, review.opened_by) == ("too good", {"factor": 9}, "operator")
+    assert (review.reason, review.opened_by) == ("too good", "operator")
+    assert review.evidence == {"factor": 9, **figures(judging.run(submission).report)}
+    assert [each["samples_ns"] for each in review.evidence["cases"]] == [[1000.0] * 10]
     assert (review.submission_id, review.decision) == (submission.id, None)
 
 

@@ -66,6 +66,8 @@ def odd_row(table: sa.Table, number: int, values: dict[tuple[str, str], list[Any
 def odd_value(column: sa.Column[Any], number: int, values: dict[tuple[str, str], list[Any]]) -> Any:
     """Return a value at the edge of what a column holds, another one for each row."""
     (target, *_) = [each.column for each in column.foreign_keys] or [None]
+    if target is not None and target.table is column.table:
+        return number or None  # the second row refers to the first
     if target is not None:
         return values[target.table.name, target.name][number]
     if column.nullable and number:

@@ -51,9 +51,11 @@ def enter(session: Session, stored: Stored) -> None:
         user_id = submission.user_id
         runs.choose_best(session, board_id=board.id, user_id=user_id, devices=[job.device], now=now)
     elif stored.counts:
-        competitor = teams.competitor(session, board.id, submission.user_id)
-        before = look(session, board, job=job, run=stored.run, user_id=competitor)
-        if runs.offer(session, board, submission, stored.run, before.device, before.host_class, now=now):
+        author = submission.user_id
+        user_id = teams.competitor(session, board.id, author) if board.event else author
+        before = look(session, board, job=job, run=stored.run, user_id=user_id)
+        device, host_class = before.device, before.host_class
+        if runs.offer(session, board, stored.run, device, host_class, user_id=user_id, now=now):
             note(session, before, now)
 
 

@@ -28,7 +28,7 @@ from kernelcup.app.results.queries import duel_placement, frozen_standings, rank
 from kernelcup.app.results.queries.ranking_query import score_of
 from kernelcup.app.results.queries.ruling import CURRENT, without
 from kernelcup.clocks import clock_of
-from kernelcup.domain import ASIDE, DuelOutcome, Job, Leaderboard, Ruling, Run, Score, Submission, split_count
+from kernelcup.domain import ASIDE, DuelOutcome, Job, Leaderboard, Ruling, Run, Score, split_count
 from kernelcup.engine import file_store
 from kernelcup.engine.database import files_of, upsert
 from kernelcup.tables import (
@@ -265,17 +265,20 @@ def find(session: Session, run_id: int) -> Run | None:
 def offer(
     session: Session,
     board: Leaderboard,
-    submission: Submission,
     run: Run,
     device: str,
     host_class: str,
     *,
+    user_id: int,
     now: datetime,
 ) -> bool:
-    """Make a ranking run its user's best among those of a class of machines if it is better; return whether it is."""
+    """Make a ranking run the best of who competes with it, among those of a class of machines, if it is better.
+
+    Return whether it is.
+    """
     if board.freeze_at is not None and board.freeze_at <= now:
         frozen_standings.keep(session, board.id, now)
-    key = _key(board.id, device, teams.competitor(session, board.id, submission.user_id))
+    key = _key(board.id, device, user_id)
     mine = ranking_query.ranking(board.id).where(RunRow.id == run.id).subquery().c
     columns = table_of(BestRow).c
     whose = {**key, "host_class": host_class}
