@@ -13,12 +13,14 @@ from builders import (
     make_audit,
     make_board,
     make_case,
+    make_device,
     make_report,
     make_stage,
     make_submission,
     make_task,
 )
 from kernelcup.app.courses import membership
+from kernelcup.app.machines import dispatchers
 from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, CodePolicy, RankingBy, Role, Visibility
 from kernelcup.engine.database import Database
@@ -212,6 +214,8 @@ def fill(db: Database) -> None:
     enter(db, "linus", 41.0, device="MI300", code=CUDA, at=NOW - timedelta(hours=3))
     _failed(db)
     _others(db)
+    served = [make_device(name=each) for each in ("H100", "MI300")]
+    dispatchers.check_in(db, owner="test", devices=served, started_at=NOW, draining=False, now=NOW)
 
 
 def _failed(db: Database) -> None:

@@ -42,7 +42,7 @@ def test_a_running_final_says_how_far_it_is(client, begun) -> None:
 
 
 def test_the_official_order_stands_above_the_ranking_with_its_meetings(client, done) -> None:
-    before, _, ranking = client.get("/b/grayscale").text.partition("Half of the 95 % interval")
+    before, _, ranking = client.get("/b/grayscale").text.partition(">± 95 %<")
     official = before.partition(WORDS)[2]
     shown = [f'href="/s/{each.submission}">#{each.submission}<' for each in done.places]
     assert [official.index(each) for each in shown] == sorted(official.index(each) for each in shown)

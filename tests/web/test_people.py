@@ -208,7 +208,9 @@ def test_an_invite_opens_its_boards_after_a_click(visitor, person, db) -> None:
     check_page(page)
     assert membership.members(db, OPERATOR, "double") == []
     page.get_by_role("button", name="Join").click()
-    expect(page.get_by_role("status")).to_contain_text("You belong to double now.")
+    expect(page.get_by_role("status")).to_have_text("You belong to double now: double.")
+    for address in ("/c/double", "/b/double"):
+        expect(page.get_by_role("status").locator(f'a[href="{address}"]')).to_have_text("double")
     assert [each.user for each in membership.members(db, OPERATOR, "double")] == ["ada"]
 
 
@@ -236,7 +238,7 @@ def test_a_user_does_without_direct_messages(visitor, person, http, javascript) 
     for wanted in (False, True):
         box.set_checked(wanted)
         with page.expect_navigation():
-            page.get_by_role("button", name="Save").click()
+            page.locator("form", has=box).get_by_role("button", name="Save").click()
         expect(box).to_be_checked(checked=wanted)
         assert http.get("/api/v1/me", headers=ada.headers).json()["direct_messages"] is wanted
     if javascript:

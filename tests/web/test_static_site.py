@@ -46,6 +46,7 @@ def test_nothing_in_it_needs_a_server_or_is_secret(site) -> None:
         assert "<form" not in text
         assert "csrf_token" not in text
         assert "data-live" not in text
+        assert "data-stream" not in text
         assert 'href="/admin' not in text
         assert "Submit a kernel" not in text
 

@@ -23,7 +23,7 @@ from kernelcup.http.state import Platform
 
 MOST_FILES = 5_000
 NEEDS_SERVER = re.compile(
-    r"/(api|auth|admin|account|tokens|join|docs/api)(/|$|\?)|/b/[^/]+/submit|/s/\d+/trace|.*/events"
+    r"/(api|auth|admin|account|bell|tokens|join|docs/api)(/|$|\?)|/b/[^/]+/submit|/s/\d+/trace|.*/events"
 )
 _FORM = re.compile(r"<form\b.*?</form>", re.DOTALL)
 _ACCOUNT = re.compile(

@@ -68,10 +68,14 @@ class Table:
     @property
     def shared(self) -> str:
         """Why some of its results share a rank."""
-        is_timed = any(each.place.time_s is not None for each in self.rows)
-        return SHARED if is_timed else f"{UNTIMED.capitalize()}."
+        return SHARED if self.is_timed else f"{UNTIMED.capitalize()}."
 
     # Each row asks these.
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether times rank its results, not correctness alone."""
+        return any(each.place.time_s is not None for each in self.rows)
+
     @cached_property
     def one_clock(self) -> str:
         """How all its times were taken; empty if they were witnessed, or not all in the same way."""
