@@ -22,11 +22,14 @@ from service import MakePerson, Person, app, client, config, person, platform
 __all__ = ["app", "client", "config", "person", "platform"]
 
 PAGES = {
-    "/b/double": (13, 25),
+    "/b/double": (14, 26),
     "/s/2": (13, 21),
     "/api/v1/leaderboards/double/standings/H100": (8, 9),
 }
-"""The statements for a reader without an account, and for the second of the ranking; SQLite's BEGIN is one."""
+"""The statements for a reader without an account, and for the second of the ranking; SQLite's BEGIN is one.
+
+A leaderboard's page says what stands in the way of a submission: pauses, connected machines, and a ban of the reader.
+"""
 
 
 @dataclass

@@ -47,6 +47,8 @@ def shown_names(
 
 def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:
     """Return the id of the user whom the viewer sees under a name, None if there is none."""
+    if viewer.user_id is not None and name == viewer.name:
+        return viewer.user_id  # all see themselves under their own names
     found = users.find_name(session, name)
     if not is_masked(board, viewer) or (found is not None and found[0] == viewer.user_id):
         return None if found is None else found[0]

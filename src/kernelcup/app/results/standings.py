@@ -170,7 +170,8 @@ def personal_best(
         name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
         if user_id is None:
             return None
-        user_id, is_frozen = teams.competitor(session, found.id, user_id), shows_copy(session, found, viewer)
+        user_id = teams.competitor(session, found.id, user_id) if found.event else user_id
+        is_frozen = shows_copy(session, found, viewer)
         mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=is_frozen)
         mine = [each for each in mine if host_class in (None, each.host_class)]
         places = _standings(session, found, mine, viewer, frozen=is_frozen)

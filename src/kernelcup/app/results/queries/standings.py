@@ -117,10 +117,10 @@ def entries(
 @once
 def classes(session: Session, *, board_id: int, device: str, frozen: bool = False) -> list[str]:
     """Return the classes of machines that have a ranking of their own, in their order; none without a result."""
-    wanted = {"board_id": board_id, "device": device}
-    first, last = session.execute(standings_queries.ends_of_classes(frozen), wanted).one()
+    _, first, last = _state(session, board_id=board_id, device=device, frozen=frozen)
     if first == last:
         return [] if first is None else [first]
+    wanted = {"board_id": board_id, "device": device}
     return list(session.scalars(standings_queries.classes(frozen), wanted))
 
 
@@ -273,11 +273,19 @@ def revise(
     session.execute(standings_queries.revise(frozen, of_device=device is not None, copied=copied), wanted)
 
 
-@once
 def revision(session: Session, *, board_id: int, device: str, frozen: bool = False) -> int:
     """Return the revision of the rankings of a leaderboard's device: the same one means the same places."""
+    return _state(session, board_id=board_id, device=device, frozen=frozen)[0]
+
+
+@once
+def _state(
+    session: Session, *, board_id: int, device: str, frozen: bool
+) -> tuple[int, str | None, str | None]:
+    """Return a ranking's revision, and the first and the last class of machines in it: most pages ask for both."""
     wanted = {"board_id": board_id, "device": device}
-    return int(session.execute(standings_queries.revision(frozen), wanted).scalar_one())
+    number, first, last = session.execute(standings_queries.state(frozen), wanted).one()
+    return int(number), first, last
 
 
 def sums(

@@ -168,14 +168,6 @@ def sums(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
 
 
 @cache
-def ends_of_classes(frozen: bool) -> Select[Any]:
-    """Return the query of the first and the last class of a device's rankings, each one look into an index."""
-    of = _bests(frozen).c.host_class
-    mine = select(of).where(*_on_device(frozen)).limit(1)
-    return select(mine.order_by(of).scalar_subquery(), mine.order_by(of.desc()).scalar_subquery())
-
-
-@cache
 def classes(frozen: bool) -> Select[Any]:
     """Return the query of the classes that have a ranking on a device."""
     of = _bests(frozen).c.host_class
@@ -201,10 +193,16 @@ def leader_and() -> Select[Any]:
 
 
 @cache
-def revision(frozen: bool) -> Select[Any]:
-    """Return the query of a ranking's revision."""
+def state(frozen: bool) -> Select[Any]:
+    """Return the query of a device's revision, and of the first and the last class of its rankings.
+
+    Each class is one look into an index.
+    """
     mine = (_DEVICES.c.leaderboard_id == bindparam("board_id"), _DEVICES.c.device == bindparam("device"))
-    return select(revision_of(frozen)).where(*mine)
+    of = _bests(frozen).c.host_class
+    one = select(of).where(*_on_device(frozen)).limit(1)
+    ends = (one.order_by(of).scalar_subquery(), one.order_by(of.desc()).scalar_subquery())
+    return select(revision_of(frozen), *ends).where(*mine)
 
 
 @cache
