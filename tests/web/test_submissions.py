@@ -294,7 +294,7 @@ def test_difference_has_changed_lines_and_times_side_by_side(db, client, ada) ->
     assert client.get("/s/1/diff/1").status_code == 400
 
 
-def test_two_peoples_results_are_shown_side_by_side_without_code_to_managers_too(
+def test_two_peoples_results_are_shown_side_by_side_with_code_to_managers_alone(
     db, client, ada, person, signed_in
 ) -> None:
     judged(db, reports.ranked(factor=1.06), user="bob", content=reports.CODE.replace("1024", "512").encode())
@@ -302,11 +302,17 @@ def test_two_peoples_results_are_shown_side_by_side_without_code_to_managers_too
     assert 'href="/s/2/diff/1">With your #2' in client.get("/s/1").text
     assert 'href="/s/2/diff/1">With #1' in client.get("/b/double").text
     own = client.get("/s/2/diff/1").text
-    client.cookies.update(signed_in(person("root", Role.ADMIN)))
+    client.cookies.update(signed_in(person("eve", Role.CREATOR)))
     for page in (own, client.get("/s/2/diff/1").text):
         assert page.count("−5.7 %") == 5
-        assert "512,)]" not in page
+        assert "BLOCK=512" not in re.sub(r"<[^>]+>", "", page)
         assert "<h2>Code</h2>" not in page
+        assert "The code of other users stays hidden" in page
+    client.cookies.update(signed_in(person("root", Role.ADMIN)))
+    managed = client.get("/s/2/diff/1").text
+    assert managed.count("−5.7 %") == 5
+    assert "BLOCK=512" in re.sub(r"<[^>]+>", "", managed)
+    assert "#2 beside #1" in managed
     form = {"csrf_token": token_of(own), "device": "H100"}
     client.cookies.update(signed_in(ada))
     form["csrf_token"] = token_of(client.get("/s/2/diff/1").text)
