@@ -63,6 +63,10 @@ MARKS = {"\0": "NUL", "a\0b": "NUL inside", "\ud800": "a lone surrogate", "\u200
 NUMBERS = (2**31, 2**63, 2**64, -(2**70), 10**40)
 
 
+ENDLESS = "/bell/live"
+"""A stream that a client without sockets would read for ever; ``tests/web/test_bell_page.py`` has it."""
+
+
 def routes_of(app: FastAPI | APIRouter, *, repeated: bool = False) -> list[tuple[str, str]]:
     """Return every method and address that the application serves, pages and popcorn's included.
 
@@ -79,7 +83,7 @@ def routes_of(app: FastAPI | APIRouter, *, repeated: bool = False) -> list[tuple
                 found.extend((method, prefix + route.path) for method in route.methods)
 
     walk(app.routes, "")
-    return sorted(found if repeated else set(found))
+    return sorted(each for each in (found if repeated else set(found)) if each[1] != ENDLESS)
 
 
 def parts_of(path: str) -> list[str]:
