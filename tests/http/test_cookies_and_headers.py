@@ -103,6 +103,7 @@ GOOD = {
     "leaderboard": "double",
     "board": "double",
     "event": "spring",
+    "question": "1",
     "form": "register",
     "device": "H100",
     "gpu": "H100",
