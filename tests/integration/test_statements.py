@@ -148,7 +148,5 @@ def test_a_result_is_stored_in_one_transaction(judging) -> None:
         }
         lifecycle.finish(judging.db, lease, **values)
     assert count.transactions == 1
-    # PostgreSQL takes a lock for the author's verdict, and again for the other news.
-    most = 22 if judging.db.engine.dialect.name == "postgresql" else 20
-    assert len(count.statements) <= most, "\n".join(count.statements)
+    assert len(count.statements) <= 20, "\n".join(count.statements)
     assert judging.ranking()[0] == ("bob", 900)

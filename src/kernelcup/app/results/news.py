@@ -45,7 +45,12 @@ class Before:
 
 
 def enter(session: Session, stored: Stored) -> None:
-    """Enter a result into the ranking; if it replaces another, its user's best may become worse."""
+    """Enter a result into the ranking, and record what that changes and, for its author's bell, that it is there."""
+    news.add_all(session, [*_entered(session, stored), *_for_author(stored)], stored.now)
+
+
+def _entered(session: Session, stored: Stored) -> list[Fact]:
+    """Enter a result; if it replaces another, its user's best may become worse."""
     board, submission, job, now = stored.board, stored.submission, stored.job, stored.now
     if stored.replaces and job.mode is Mode.LEADERBOARD:  # to judge the same submission again is not news
         user_id = submission.user_id
@@ -56,14 +61,14 @@ def enter(session: Session, stored: Stored) -> None:
         before = look(session, board, job=job, run=stored.run, user_id=user_id)
         device, host_class = before.device, before.host_class
         if runs.offer(session, board, stored.run, device, host_class, user_id=user_id, now=now):
-            note(session, before, now)
+            return _noted(session, before, now)
+    return []
 
 
-def tell_author(session: Session, stored: Stored) -> None:
-    """Record that a result is there, for its author's bell."""
+def _for_author(stored: Stored) -> list[Fact]:
     again = stored.job.first_attempt > 1
     if again and stored.run.verdict is Verdict.INTERNAL_ERROR:
-        return  # the result before it stays
+        return []  # the result before it stays
     fact = Fact(
         key=f"verdict:{stored.run.id}",
         kind=NewsKind.REJUDGED if again else NewsKind.VERDICT,
@@ -74,7 +79,7 @@ def tell_author(session: Session, stored: Stored) -> None:
         recipient_id=stored.submission.user_id,
         verdict=stored.run.verdict.value,
     )
-    news.add(session, fact, stored.now)
+    return [fact]
 
 
 def note_task(session: Session, board: Leaderboard, now: datetime) -> None:
@@ -103,23 +108,27 @@ def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: i
 
 def note(session: Session, before: Before, now: datetime) -> None:
     """Record whether a user's new result is first, and which of the top places it overtook, by its time."""
+    news.add_all(session, _noted(session, before, now), now)
+
+
+def _noted(session: Session, before: Before, now: datetime) -> list[Fact]:
     board, device = before.board, before.device
     if is_frozen(board, now):
-        return
+        return []
     of: Key = {"board_id": board.id, "device": device, "host_class": before.host_class}
     top = standings.entries(session, **of, limit=TOP + 1)
     place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
     if place is None or top[place].entry.ranked_by is RankedBy.CORRECTNESS:
-        return
+        return []
     if before.order is not None and top[place].entry.order >= before.order:
-        return
+        return []
     ranks = list(scoring.band_heads(each.entry.placed for each in top))
     facts = [_first_place(before, top[0], ranks, now)] if place == 0 and not _led(before) else []
     for at in range(place + 1, len(top)):
         stood_ahead = before.order is None or top[at].entry.order < before.order
         if stood_ahead and ranks[at] > ranks[place]:
             facts.append(_overtaken(board, device, by=top[place], whom=top[at], now=now))
-    news.add_all(session, facts, now)
+    return facts
 
 
 def choose_all(session: Session, board: Leaderboard, now: datetime) -> None:

@@ -29,10 +29,9 @@ def note_pace(session: Session, stored: Stored) -> None:
 
 SUBSCRIBERS: tuple[Callable[[Session, Stored], None], ...] = (
     reviews.hold,
-    news.enter,
     finals.go_on,
     note_pace,
-    news.tell_author,
+    news.enter,
 )
 """Who is told of a result, in this order: locks are taken in it, and events appear in it."""
 
