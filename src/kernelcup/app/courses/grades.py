@@ -85,7 +85,7 @@ class RulesChange:
 
     changes: list[GradeChange]
     notes: list[str]
-    """Of rules that nobody can reach, and submissions that cannot come."""
+    """Of rules out of reach, and submissions that cannot come."""
     dry_run: bool
 
 
@@ -355,7 +355,7 @@ def _notes(session: Session, board: Leaderboard, rules: grading.Rules) -> list[s
         told.append(f"{board.name}: its task declares no `work`, so `floor` is never reached.")
     if rules.late_days and board.deadline and board.after_deadline is not AfterDeadline.PRACTICE:
         told.append(
-            f"{board.name}: takes no ranked submissions after its deadline, so nobody can be late. "
+            f"{board.name}: takes no ranked submissions after its deadline, so none can be late. "
             f"Next: kernelcup board update {board.name} --after-deadline practice"
         )
     return told
