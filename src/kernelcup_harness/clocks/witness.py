@@ -47,16 +47,16 @@ class Witness:
 
     Args:
         channel: To the judge.
-        make: Makes the sampler, which takes half a second. Raises ``NoCounters``.
+        make: Makes the sampler of each device, which takes half a second. Raises ``NoCounters``.
     """
 
-    def __init__(self, channel: Channel, make: Callable[[], Sampler]) -> None:
+    def __init__(self, channel: Channel, make: Callable[[], Sequence[Sampler]]) -> None:
         self._channel = channel
-        self._sampler: Sampler | None = None
+        self._samplers: Sequence[Sampler] = ()
         self._trouble = ""
-        self._seen: Message | None = None
+        self._seen: list[Message] = []
         try:
-            self._sampler = make()
+            self._samplers = make()
         except (NoCounters, AttributeError) as error:
             self._trouble = str(error)[:MOST_TEXT]
 
@@ -72,29 +72,33 @@ class Witness:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
             if isinstance(reply, Stopped):
                 # While the judge checks the answers.
-                self._seen = self._read()
+                self._seen = [self._read(each) for each in self._samplers]
 
     def _answer(self, frame: dict[str, object]) -> Message:
         try:
             message = unpack_any((Watch, StopWatch, Tell), frame)
-            if self._sampler is None:
+            if not self._samplers:
                 raise NoCounters(self._trouble)
             if isinstance(message, Watch):
-                self._sampler.start()
+                for sampler in self._samplers:
+                    sampler.start()
                 return Watching()
             if isinstance(message, StopWatch):
-                self._sampler.stop()
+                for sampler in self._samplers:
+                    sampler.stop()
                 return Stopped()
+            assert isinstance(message, Tell)
         except BrokenProtocol as broken:
             return Refused(name=Failure.BAD_REQUEST, text=str(broken)[:MOST_TEXT])
         except NoCounters as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
-        return self._seen or Refused(name=Failure.BAD_REQUEST, text="there was no watch")
+        if not 0 <= message.device < len(self._seen):
+            return Refused(name=Failure.BAD_REQUEST, text="there was no watch")
+        return self._seen[message.device]
 
-    def _read(self) -> Message:
-        assert self._sampler is not None
+    def _read(self, sampler: Sampler) -> Message:
         try:
-            stretches = trace.cut(self._sampler.read())
+            stretches = trace.cut(sampler.read())
         except (NoCounters, trace.Unreadable) as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
         if len(stretches) > MOST_STRETCHES:

@@ -44,6 +44,7 @@ from kernelcup_harness.wire.messages import (
     Ready,
     Returned,
     Take,
+    UseGate,
     UseNoop,
     failed,
     pack,
@@ -51,7 +52,7 @@ from kernelcup_harness.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from kernelcup_harness.contestant import inputs, window_calls
+    from kernelcup_harness.contestant import gated, inputs, window_calls
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
@@ -89,6 +90,8 @@ class Contestant:
         # Looked up before the submission is imported, which may replace it.
         self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else forms.nothing
         self._slot_type = inputs.Slot
+        self._device: Callable[[], int] = torch.cuda.current_device
+        self._gated: gated.Gated | None = None
         self._slots: dict[int, inputs.Slot] = {}
         self._waiting: Any = None
         """The input, the answer and the time of the call whose answer waits for ``take``."""
@@ -96,6 +99,7 @@ class Contestant:
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
             Join: self._join,
+            UseGate: self._use_gate,
             Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
@@ -142,6 +146,13 @@ class Contestant:
         group.join(message.rank, message.world_size, message.port)
         return Joined()
 
+    def _use_gate(self, _message: UseGate) -> Message:
+        """Be ready to queue calls behind the judge's gate."""
+        from kernelcup_harness.contestant.gated import Gated
+
+        self._gated = Gated(self._device())
+        return self._gated.use(*self._channel.take_fds())
+
     def _prepare(self, message: Prepare) -> Message:
         """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""
         if self._preparing is not None:
@@ -181,8 +192,11 @@ class Contestant:
 
     def _give(self, message: Give) -> Message:
         """Prepare the tensors of an input, which the judge writes later."""
-        slot = self._slots.setdefault(message.slot, self._slot_type(gpu=self._gpu))
-        self._adopt_arenas(message.arenas, slot)
+        if message.slot not in self._slots:
+            made = self._gated.slot() if self._gated is not None and message.region_bytes else None
+            self._slots[message.slot] = made or self._slot_type(gpu=self._gpu)
+        slot = self._slots[message.slot]
+        self._adopt_arenas(message.arenas, slot, message.region_bytes)
         slot.describe(message.layout)
         self._expect(message.layout.answer)
         slot.touch()
@@ -196,6 +210,10 @@ class Contestant:
         slot.fill()
         slot.complete(message.leaves)
         self._settle()
+        if message.gate and self._gated is not None:
+            self._gated.queue(message.gate)
+            self._waiting = slot, self._called(slot), 1.0
+            return Returned()
         if message.profile:
             kernel, data = self._kernel, slot.data
             return self._profiler.inside(lambda: kernel(data), self._settle)
@@ -234,10 +252,14 @@ class Contestant:
         value = self._kernel(slot.data)
         return self._wire.contiguous(slot.data if slot.in_place else value)
 
-    def _adopt_arenas(self, names: list[ArenaName], slot: Any) -> None:
+    def _adopt_arenas(self, names: list[ArenaName], slot: Any, region_bytes: int) -> None:
         if not names:
             return
         for name, fd in zip(names, self._channel.take_fds(), strict=True):
+            if name is ArenaName.REGION:
+                slot.attach(fd, region_bytes)
+                os.close(fd)
+                continue
             arena = self._wire.Arena.adopt(fd)
             if name is ArenaName.INPUTS:
                 old, slot.arena = slot.arena, arena

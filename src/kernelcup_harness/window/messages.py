@@ -224,7 +224,9 @@ class Stopped(Message, name="stopped"):
 
 
 class Tell(Message, name="tell"):
-    """Say what the device did in the last watch."""
+    """Say what a device did in the last watch."""
+
+    device: int = 0
 
 
 class Seen(Message, name="seen"):
