@@ -16,6 +16,10 @@ from typing import Protocol
 COUNTERS = ("sm__cycles_active.max", "sm__cycles_elapsed.max", "gr__dispatch_count.sum")
 """The hardware's counters, in the order of a sample's values; all in one pass. Instructions could be counted as well,
 which makes each sample three times as large and slower to read."""
+WITH_TRAFFIC = (*COUNTERS, "lts__t_sectors.sum")
+"""With what passes through the cache, 32 bytes a sector: also copies that multiprocessors have no part in."""
+COPYING_SECTORS = 1_500
+"""Of one sample: more than an idle device moves, of which 900 were seen, and less than a copy of 64 KiB."""
 INTERVAL_NS = 2_000
 """Between two samples. The time of a stretch is finer: cycles count within a sample."""
 IDLE_NS = 6_000
@@ -65,6 +69,21 @@ class Stretch:
     dispatches: int
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What passed through the cache without a multiprocessor.
+
+    Args:
+        start_ns: The beginning of the first sample that shows it.
+        end_ns: The end of the last one.
+        sectors: Of 32 bytes.
+    """
+
+    start_ns: float
+    end_ns: float
+    sectors: float
+
+
 class Unreadable(Exception):
     """The trace shows other work than that which was asked for, or lacks samples."""
 
@@ -87,6 +106,23 @@ def cut(samples: Sequence[Sample]) -> list[Stretch]:
         else:
             groups.append([sample])
     return [stretch for stretch in map(stretch_of, groups) if not is_housekeeping(stretch)]
+
+
+def copies(samples: Sequence[Sample]) -> list[Copy]:
+    """Return what passed through the cache while no multiprocessor worked: copies by the device's own engines.
+
+    Takes the counters of :data:`WITH_TRAFFIC`.
+    """
+    found: list[Copy] = []
+    for sample in samples:
+        sectors = sample.values[3]
+        if sectors < COPYING_SECTORS or active_ns(sample) or sample.values[2]:
+            continue
+        if found and sample.start_ns - found[-1].end_ns <= IDLE_NS:
+            found[-1] = Copy(found[-1].start_ns, sample.end_ns, found[-1].sectors + sectors)
+        else:
+            found.append(Copy(sample.start_ns, sample.end_ns, sectors))
+    return found
 
 
 def active_ns(sample: Sample) -> float:

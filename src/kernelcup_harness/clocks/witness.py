@@ -7,6 +7,7 @@ submission, on the host or on the device, runs in its memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from kernelcup_harness.clocks import trace
@@ -72,7 +73,8 @@ class Witness:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
             if isinstance(reply, Stopped):
                 # While the judge checks the answers.
-                self._seen = [self._read(each) for each in self._samplers]
+                with ThreadPoolExecutor() as threads:  # CUPTI decodes without Python
+                    self._seen = list(threads.map(self._read, self._samplers))
 
     def _answer(self, frame: dict[str, object]) -> Message:
         try:
@@ -98,9 +100,14 @@ class Witness:
 
     def _read(self, sampler: Sampler) -> Message:
         try:
-            stretches = trace.cut(sampler.read())
+            samples = sampler.read()
+            stretches = trace.cut(samples)
+            copies = trace.copies(samples) if samples and len(samples[0].values) > len(trace.COUNTERS) else []
         except (NoCounters, trace.Unreadable) as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
         if len(stretches) > MOST_STRETCHES:
             return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
-        return Seen(stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches])
+        return Seen(
+            stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches],
+            copies=[[each.start_ns, each.end_ns, each.sectors] for each in copies[:MOST_STRETCHES]],
+        )

@@ -43,6 +43,7 @@ from kernelcup_harness.wire.messages import (
     Prepare,
     Ready,
     Returned,
+    Settle,
     Take,
     UseGate,
     UseNoop,
@@ -103,6 +104,7 @@ class Contestant:
             Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
+            Settle: self._settled,
             Take: self._take,
             UseNoop: self._use_noop,
             Forget: self._forget,
@@ -224,6 +226,10 @@ class Contestant:
         if not message.held:
             return self._handed_over(answer, ns)
         self._waiting = slot, answer, ns
+        return Returned()
+
+    def _settled(self, _message: Settle) -> Message:
+        self._settle()
         return Returned()
 
     def _take(self, message: Take) -> Message:

@@ -24,6 +24,7 @@ from kernelcup_harness.wire.messages import (
     GateFound,
     Go,
     Returned,
+    Settle,
     Take,
     UseGate,
     pack,
@@ -105,11 +106,17 @@ class GatedCalls:
         if self._failed is None:
             self._caller.line.reply(pack(Take(parts=[])), timeout_s=timeout_s)
 
-    def take(self, mark: Mark, timeout_s: float) -> Pending:
-        """Return the answer when the judge has a copy of it, and make the last mark."""
-        reply = self._failed or self._caller.line.reply(pack(Take(parts=[])), timeout_s=timeout_s)
+    def take(self, marks: tuple[Mark, Mark], timeout_s: float) -> Pending:
+        """Make a mark when the contestant says that the device has done the call; return the answer when the judge has
+        a copy of it, and make the last mark."""
+        reply = self._failed
+        if reply is None:
+            reply = self._caller.line.reply(pack(Settle()), timeout_s=timeout_s)
+        self._own.mark(marks[0])
+        if reply.get("type") == Returned.type:
+            reply = self._caller.line.reply(pack(Take(parts=[])), timeout_s=timeout_s)
         pending = self._caller.pending(reply, self._form, time.perf_counter_ns())
-        self._own.mark(mark)
+        self._own.mark(marks[1])
         return pending
 
     def _made_room(self, nbytes: int) -> int | None:

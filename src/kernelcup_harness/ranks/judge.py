@@ -190,12 +190,11 @@ class RankJudge:
             return str(error)
         return self._gated[role].use_gate(self._gate_fd, timeout_s)
 
-    def queue(self, role: str, place: Place, sample: SampleName, number: int) -> int:
-        """Have a call queued behind the gate; return the bytes of its input. Raise ``NotQueued``."""
-        self._pending = None
-        return self._gated[role].queue(
-            self._checks.make_input(place, sample), self._checks.form(place), number
-        )
+    def queue(self, role: str, place: Place, sample: SampleName, number: int) -> tuple[int, int]:
+        """Have a call queued behind the gate; return the bytes of its input and its answer. Raise ``NotQueued``."""
+        self._pending, form = None, self._checks.form(place)
+        nbytes = self._gated[role].queue(self._checks.make_input(place, sample), form, number)
+        return nbytes, form.nbytes if form is not None else 0
 
     def write(self, role: str, marks: Marks) -> None:
         """Write the input of the queued call, between two marks."""
@@ -207,7 +206,7 @@ class RankJudge:
 
     def take(self, role: str, marks: Marks, timeout_s: float) -> float:
         """Take the answer of the queued call, and make the last mark; return the contestant's own time."""
-        pending = self._gated[role].take(marks.after_call, timeout_s)
+        pending = self._gated[role].take((marks.after_call, marks.after_answer), timeout_s)
         self._pending, self._overwritten = (self._callers[role], pending), False
         return returned(pending).ns
 

@@ -386,7 +386,9 @@ class LeaderCaller:
             gate.open()
             self._ranks.ask("drop", self._role, timeout_s, world=world, timeout_s=timeout_s)
 
-    def _seen_ns(self, witness: RanksWitness, place: Place, marks: Marks, nbytes: Sequence[int]) -> float:
+    def _seen_ns(
+        self, witness: RanksWitness, place: Place, marks: Marks, nbytes: Sequence[tuple[int, int]]
+    ) -> float:
         """Return the time of the last watch, NaN if it is unreadable. Raise ``WitnessFailed`` for too many of them."""
         try:
             spans = witness.spans(marks, nbytes)

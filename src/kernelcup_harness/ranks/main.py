@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
 
+from kernelcup_harness.clocks.reference_time import SAMPLE
 from kernelcup_harness.clocks.sampling import Plans, TimedCase
 from kernelcup_harness.clocks.wall import WallClock
 from kernelcup_harness.core.check import Checks
@@ -41,8 +43,10 @@ from kernelcup_harness.wire.job_messages import MachineFacts
 
 WITNESS_S = 60.0
 """Time for the witness to begin, and for a contestant to find the gate."""
-CALLS_PER_SAMPLE = 4
-"""How many times as long as the reference alone one sample of it may take: two inputs, the reference, the check."""
+REFERENCES_A_SAMPLE = 3
+"""How many inputs with the reference's answers a sample takes: for the call, for the comparison, for the check."""
+WATCHED_S = 0.15
+"""What the witness adds to a sample."""
 
 
 def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
@@ -145,12 +149,16 @@ class RanksSetUp(SetUp):
         return {stage.name: wall for stage in timed}
 
     def _reference_s(self, stage: Stage, number: int) -> float:
-        """Return the seconds of one sample of a case, as far as the task's own code takes them. Raise ``TaskFault``."""
-        case = stage.cases[number]
+        """Return the seconds of one sample of a case but for its call. Raise ``TaskFault``."""
+        case, checks = stage.cases[number], self._parts.checks
+        watched_s = WATCHED_S if self._ranks.gate is not None and not self._unwitnessed else 0.0
         if case.index < len(self._spec.reference_s):
-            return self._spec.reference_s[case.index]
-        form = self._parts.checks.form(self._parts.checks.place(stage.name, case))
-        return CALLS_PER_SAMPLE * form.reference_s if form is not None else 0.0
+            return watched_s + self._spec.reference_s[case.index]
+        place = checks.place(stage.name, case)
+        checks.form(place)
+        began = time.monotonic()
+        checks.expected(checks.make_input(place, SAMPLE))
+        return watched_s + REFERENCES_A_SAMPLE * (time.monotonic() - began)
 
 
 class RanksClock(WallClock):

@@ -1,8 +1,10 @@
 """The time of a call on several GPUs as the witness sees it, by the counters of all of them.
 
-On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, and
-mark C when the judge has the answer. All that a GPU does between B and C is the call's, and the call lasts from the
-first activity of any GPU to the last: work before the gate opens makes it longer, and so does work left for later.
+On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, mark
+C when the contestant says that it is done, the handing over of the answer, and mark D when the judge has it. A call
+lasts from the first activity of any GPU after B to the last before C; work of multiprocessors counts until D. So work
+before the gate opens makes it longer, and so does work that is left for later. Copies by the device's own engines, which
+use no multiprocessor, are seen by what passes through the cache; between C and D there is one, of the answer.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ WRITING_BYTES_A_NS = 200.0
 """Slowest speed at which a device copies its own memory."""
 
 
+SECTOR_BYTES = 32
+LATE_SHARE, LATE_SECTORS = 1.5, 50_000.0
+"""What may be copied when the call is done: the answer, with what else an idle device moves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of one call, the same on all GPUs; only the judge knows how long they are."""
@@ -30,11 +37,12 @@ class Marks:
     before_input: trace.Mark
     before_call: trace.Mark
     after_call: trace.Mark
+    after_answer: trace.Mark
 
     @classmethod
     def draw(cls) -> Marks:
         """Return marks that were never seen."""
-        return cls(drawn(), drawn(), drawn())
+        return cls(drawn(), drawn(), drawn(), drawn())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +75,55 @@ class RanksWitness:
         """End the watch."""
         self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
 
-    def spans(self, marks: Marks, nbytes: Sequence[int]) -> list[Span]:
-        """Return the span of the call on each GPU; ``nbytes`` has the size of each input. Raise ``Unreadable``."""
-        return [span_of(self._seen(rank), marks, size) for rank, size in enumerate(nbytes)]
+    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
+        """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers. Raise ``Unreadable``."""
+        return [span_of(*self._seen(rank), marks, *sizes) for rank, sizes in enumerate(nbytes)]
 
-    def _seen(self, device: int) -> list[trace.Stretch]:
+    def _seen(self, device: int) -> tuple[list[trace.Stretch], list[trace.Copy]]:
         try:
             seen = self._line.ask(Tell(device=device), Seen, timeout_s=PATIENCE_S)
         except TimerRefused as refused:
             raise trace.Unreadable(refused.text) from refused
-        return [trace.Stretch(each[0], each[1], int(each[2])) for each in seen.stretches]
+        stretches = [trace.Stretch(each[0], each[1], int(each[2])) for each in seen.stretches]
+        return stretches, [trace.Copy(*each) for each in seen.copies]
 
 
-def span_of(stretches: Sequence[trace.Stretch], marks: Marks, nbytes: int) -> Span:
+def span_of(
+    stretches: Sequence[trace.Stretch],
+    copies: Sequence[trace.Copy],
+    marks: Marks,
+    input_bytes: int,
+    answer_bytes: int,
+) -> Span:
     """Return the span of a call on one GPU.
 
-    Raise ``Unreadable`` if a mark is missing, nothing was done, or something else was while the input was written.
+    Raise ``Unreadable`` if a mark is missing, nothing was done, or something else was while the input was written or
+    the answer handed over.
     """
     begin = trace.first_place(marks.before_input, stretches, 0) + 2
     end = trace.first_place(marks.before_call, stretches, begin)
-    writing, longest_ns = stretches[begin:end], WRITING_NS + nbytes / WRITING_BYTES_A_NS
+    writing, longest_ns = stretches[begin:end], WRITING_NS + input_bytes / WRITING_BYTES_A_NS
     if trace.total(writing) > 1 or sum(each.end_ns - each.start_ns for each in writing) > longest_ns:
         raise trace.Unreadable(f"work while the input was written: {trace.shown(writing)}")
-    call = trace.calls(stretches[end:], [(marks.before_call, marks.after_call)])[0]
-    if not call:
+    after = trace.calls(stretches[end:], [(marks.before_call, marks.after_answer)])[0]
+    done = [at for at in range(len(after) - 1) if trace.is_mark(after[at : at + 2], marks.after_call)]
+    if not done:
+        raise trace.Unreadable(f"no mark {marks.after_call}: {trace.shown(after)}")
+    work = [*after[: done[-1]], *after[done[-1] + 2 :]]
+    from_ns, until_ns = stretches[end + 1].end_ns, after[done[-1]].start_ns
+    late = sum(each.sectors for each in copies if each.start_ns > until_ns)
+    if late > LATE_SECTORS + LATE_SHARE * answer_bytes / SECTOR_BYTES:
+        raise trace.Unreadable(
+            f"{late:.0f} sectors were copied after the call, of an answer of {answer_bytes} bytes"
+        )
+    moved = [each for each in copies if from_ns <= each.start_ns < until_ns]
+    if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
-    return Span(call[0].start_ns, call[-1].end_ns)
+    starts = [work[0].start_ns] if work else []
+    ends = [work[-1].end_ns] if work else []
+    return Span(
+        min([*starts, *(each.start_ns for each in moved)]), max([*ends, *(each.end_ns for each in moved)])
+    )
 
 
 def time_ns(spans: Sequence[Span]) -> float:

@@ -230,6 +230,10 @@ class Go(Message, name="go"):
     """Queue the call behind the gate, which opens at this number, and say ``returned`` before it has; 0 for no gate."""
 
 
+class Settle(Message, name="settle"):
+    """Wait until the device has done the call whose answer waits; answered by `returned`."""
+
+
 class Take(Message, name="take"):
     """Hand over the answer that waits."""
 
