@@ -148,12 +148,13 @@ class Contestant:
         group.join(message.rank, message.world_size, message.port)
         return Joined()
 
-    def _use_gate(self, _message: UseGate) -> Message:
+    def _use_gate(self, message: UseGate) -> Message:
         """Be ready to queue calls behind the judge's gate."""
         from kernelcup_harness.contestant.gated import Gated
 
         self._gated = Gated(self._device())
-        return self._gated.use(*self._channel.take_fds())
+        gate, heap = self._channel.take_fds()
+        return self._gated.use(gate, heap, message.heap_bytes)
 
     def _prepare(self, message: Prepare) -> Message:
         """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""
@@ -213,9 +214,7 @@ class Contestant:
         slot.complete(message.leaves)
         self._settle()
         if message.gate and self._gated is not None:
-            self._gated.queue(message.gate)
-            self._waiting = slot, self._called(slot), 1.0
-            return Returned()
+            return self._queued(self._gated, slot, message.gate)
         if message.profile:
             kernel, data = self._kernel, slot.data
             return self._profiler.inside(lambda: kernel(data), self._settle)
@@ -227,6 +226,17 @@ class Contestant:
             return self._handed_over(answer, ns)
         self._waiting = slot, answer, ns
         return Returned()
+
+    def _queued(self, gated: gated.Gated, slot: inputs.Slot, gate: int) -> Message:
+        """Queue a call behind the gate, and what brings its answer to the judge's memory."""
+        gated.queue(gate)
+        with gated.in_heap():
+            answer = gated.placed(self._called(slot))
+        try:
+            tree, table = gated.table_of(answer)
+        except self._wire.CannotCarry as error:
+            return failed(FailureKind.OUTPUT, str(error))
+        return Done(ns=1.0, tree=tree, table=table)
 
     def _settled(self, _message: Settle) -> Message:
         self._settle()

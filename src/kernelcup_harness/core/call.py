@@ -178,7 +178,6 @@ class Caller:
         self,
         slot: int,
         layout: InputLayout,
-        form: Form | None,
         region: tuple[int, int | None],
         timeout_s: float,
     ) -> None:
@@ -186,7 +185,6 @@ class Caller:
 
         The descriptor is None if the contestant has it.
         """
-        self._make_room(form)
         nbytes, fd = region
         if fd is not None:
             self._fresh[ArenaName.REGION] = fd

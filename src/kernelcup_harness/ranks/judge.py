@@ -206,7 +206,7 @@ class RankJudge:
 
     def take(self, role: str, marks: Marks, timeout_s: float) -> float:
         """Take the answer of the queued call, and make the last mark; return the contestant's own time."""
-        pending = self._gated[role].take((marks.after_call, marks.after_answer), timeout_s)
+        pending = self._gated[role].take(marks.after_call, timeout_s)
         self._pending, self._overwritten = (self._callers[role], pending), False
         return returned(pending).ns
 

@@ -196,7 +196,9 @@ class Join(Message, name="join"):
 
 
 class UseGate(Message, name="gate"):
-    """Map the page of the gate, whose descriptor comes with the message."""
+    """Map the page of the gate, and memory for answers on the device; both descriptors come with the message."""
+
+    heap_bytes: int
 
 
 class Prepare(Message, name="prepare"):
@@ -227,11 +229,11 @@ class Go(Message, name="go"):
     leaves: Raw = None
     """Numbers and texts of the input in the order of its tree, if they come with the call."""
     gate: int = 0
-    """Queue the call behind the gate, which opens at this number, and say ``returned`` before it has; 0 for no gate."""
+    """Queue the call behind the gate, which opens at this number, and say where its answer will be; 0 for no gate."""
 
 
 class Settle(Message, name="settle"):
-    """Wait until the device has done the call whose answer waits; answered by `returned`."""
+    """Wait until the device has done the call that is queued; answered by `returned`."""
 
 
 class Take(Message, name="take"):
