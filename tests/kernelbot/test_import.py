@@ -282,6 +282,17 @@ def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db,
     assert {boards[name].code_policy for name in boards} == {"never"}
 
 
+def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> None:
+    with autocommitting(old) as connection:
+        connection.exec_driver_sql("UPDATE leaderboard.leaderboard SET forum_id = -1 WHERE name = 'over'")
+        connection.exec_driver_sql(
+            "UPDATE leaderboard.leaderboard SET forum_id = 1::bigint << 60 WHERE name = 'class'"
+        )
+    bring()
+    threads = dict(rows(db, select(LeaderboardRow.name, LeaderboardRow.discord_thread)))
+    assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77"}
+
+
 def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
     with autocommitting(old) as connection:
         connection.exec_driver_sql(

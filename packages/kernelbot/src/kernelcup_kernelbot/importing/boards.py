@@ -65,7 +65,7 @@ def bring(
     accepted, templates = _devices(source, found), _templates(source)
     begun = _begun(source)
     names: set[str] = set()
-    columns = ("id", "name", "deadline", "task", "creator_id", "description", "visibility")
+    columns = ("id", "name", "deadline", "task", "creator_id", "description", "visibility", "forum_id")
     for row in source.rows("leaderboard", *columns, order="id"):
         name = _name(row, names)
         names.add(name_key(name))
@@ -120,6 +120,7 @@ def _make(
         now=since,
         settings=settings,
         judging=task.judging(harness),
+        discord_thread=str(row.forum_id) if (row.forum_id or 0) > 0 else "",
     )
     if deadline is not None and deadline <= now < deadline + moments.FINAL_WITHIN:
         _mark_final(session, number, deadline)

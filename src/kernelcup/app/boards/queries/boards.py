@@ -50,6 +50,7 @@ def insert(
     settings: BoardSettings,
     judging: str = "",
     seeds_below: int | None = None,
+    discord_thread: str = "",
 ) -> int:
     """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
     row = LeaderboardRow(
@@ -61,6 +62,7 @@ def insert(
         created_at=now,
         judging=judging,
         seeds_below=seeds_below,
+        discord_thread=discord_thread,
         event_id=events.ensure(session, settings.event, creator_id=creator_id, now=now),
         **_columns(settings),
     )
