@@ -36,6 +36,8 @@ from kernelcup_harness.wire.messages import (
     Given,
     Go,
     Hello,
+    Join,
+    Joined,
     Load,
     Message,
     Prepare,
@@ -93,6 +95,7 @@ class Contestant:
         self._noop = forms.Noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
+            Join: self._join,
             Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
@@ -131,6 +134,13 @@ class Contestant:
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
         return Ready()
+
+    def _join(self, message: Join) -> Message:
+        """Join the group of the submission's processes on several GPUs."""
+        from kernelcup_harness.ranks import group
+
+        group.join(message.rank, message.world_size, message.port)
+        return Joined()
 
     def _prepare(self, message: Prepare) -> Message:
         """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -117,12 +117,14 @@ class Caller:
         timeout_s: float,
         profile: bool = False,
         private: Collection[int] = (),
+        ready: Callable[[], None] = lambda: None,
     ) -> Pending:
         """Call once with an input, timed from before it is handed out until the judge has the answer.
 
         Both copies through shared memory are included. Memory is shared and mapped before the clock starts. Open the
         answer before the next call. The judge overwrites ``private`` tensors of the input between the call's return
-        and the answer's copy: an answer that lies in them is lost. Raise as :meth:`call` does.
+        and the answer's copy: an answer that lies in them is lost. ``ready`` is called when only the input's bytes are
+        missing. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
         encoder, layout, leaves = laid_out(data, form)
@@ -134,6 +136,7 @@ class Caller:
         # This creates the tensors over whatever the memory holds.
         self._give(slot, layout, timeout_s)
         frame = pack(Go(slot=slot, profile=profile, held=bool(private), leaves=leaves or None))
+        ready()
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)

@@ -87,6 +87,7 @@ def of_channel(
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
     case = "" if called is None else f", in case {called.index}"
+    case += getattr(error, "ranks", "")
     role = SUBMISSION if called is None else called.role
     if isinstance(error, ChannelTimeout) and longest_s < math.inf:
         text = f"a call did not end within {longest_s:.3g} s{case}"

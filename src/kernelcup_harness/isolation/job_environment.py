@@ -54,7 +54,7 @@ def hides(tree: SourceTree) -> str:
 
 def memory_limit(spec: JobSpec) -> int:
     """Return the host memory in bytes that a contestant may use on this machine."""
-    return min(spec.limits.memory_bytes, int(processes.total_memory() * 0.6))
+    return min(spec.limits.memory_bytes * max(1, spec.ranks), int(processes.total_memory() * 0.6))
 
 
 def group_memory(spec: JobSpec) -> int:

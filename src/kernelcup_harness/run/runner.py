@@ -134,7 +134,7 @@ def opened(spec: JobSpec, on_event: EventSink) -> tuple[Record, bytes, bool]:
     """Return the record of a job with its surroundings, the secret, and whether there is a sandbox for it."""
     secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
     record = Record(spec, seeds.commitment(secret), on_event)
-    network = spec.multi_gpu and spec.harness is HarnessKind.OWN
+    network = spec.multi_gpu
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
     own_loopback = {"network": "its own loopback"} if network else {}
     in_force = sandbox.describe(network=network) | own_loopback if boxed else {"kind": "none"}

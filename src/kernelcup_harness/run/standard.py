@@ -98,10 +98,6 @@ class StandardRun:
 
     def run(self) -> None:
         """Run the job until the judge's last event. Failures are in the record."""
-        if self._spec.multi_gpu:
-            text = "multi-GPU tasks are not judged by the standard harness yet"
-            self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
-            return
         try:
             builds = self._start_and_build()
             if builds is not None:
@@ -143,7 +139,7 @@ class StandardRun:
 
     def _take_or_start(self) -> None:
         """Take the waiting processes if they fit, else start new ones."""
-        if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
+        if self._ahead is not None and self._ahead.fits(self._spec, boxed=self._boxed):
             self._workers = self._ahead
             self._record.phases |= {"start": 0.0, "import": 0.0}
             for role in self._roles:
@@ -155,7 +151,12 @@ class StandardRun:
         folder = self._folder / "workers"
         folder.mkdir()
         self._workers = Workers(
-            self._spec.backend, folder, boxed=self._boxed, roles=self._roles, profiler=self._profiler
+            self._spec.backend,
+            folder,
+            boxed=self._boxed,
+            roles=self._roles,
+            profiler=self._profiler,
+            ranks=self._spec.ranks,
         )
 
     def _roles_that_build(self) -> list[str]:

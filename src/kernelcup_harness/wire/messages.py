@@ -179,6 +179,20 @@ class Load(Message, name="load"):
     file: str
 
 
+class Split(Message, name="split"):
+    """Run as many processes, one for each GPU rank; the channel of each comes with the message."""
+
+    ranks: int
+
+
+class Join(Message, name="join"):
+    """Join the group of a submission's processes, see :func:`kernelcup_harness.ranks.group.join`."""
+
+    rank: int
+    world_size: int
+    port: int
+
+
 class Prepare(Message, name="prepare"):
     """Call the submission's `prepare`, if it has one, before it gets an input of a case."""
 
@@ -271,6 +285,10 @@ class Failed(Message, name="fail"):
 def failed(kind: FailureKind, text: str) -> Failed:
     """Return the message of a failure, with as much of the text as it may have."""
     return Failed(kind=kind, text=text[:MAX_TEXT])
+
+
+class Joined(Message, name="joined"):
+    """The process is in the group."""
 
 
 class Given(Message, name="given"):

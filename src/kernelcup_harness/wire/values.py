@@ -148,7 +148,7 @@ class TensorEntry:
             "strides": strides,
             "offset": self.offset,
             "nbytes": self.nbytes,
-            "device": str(value.device),
+            "device": devices.name_of(value.device),
             "grad": bool(value.requires_grad),
         }
 

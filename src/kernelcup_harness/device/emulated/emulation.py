@@ -40,6 +40,7 @@ def install() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     patches: dict[str, Callable[[ModuleType], None]] = {
         "torch": patch_torch,
+        "torch.distributed": patch_distributed,
         "torch.utils.cpp_extension": patch_cpp_extension,
         "triton.runtime.autotuner": patch_autotuner,
         "triton.runtime.driver": patch_triton_driver,
@@ -361,7 +362,7 @@ def patch_cuda(torch: ModuleType) -> None:
         "is_initialized": always(True),
         "is_current_stream_capturing": always(False),
         "is_bf16_supported": always(True),
-        "device_count": always(1),
+        "device_count": lambda: int(os.environ.get("WORLD_SIZE", "1")),
         "get_device_name": always(DEVICE_NAME),
         "get_device_capability": always((9, 0)),
         "get_device_properties": always(properties()),
@@ -380,6 +381,28 @@ def patch_cuda(torch: ModuleType) -> None:
     # A CUDA build of torch would go on and ask the driver, which is not there.
     torch.accelerator.current_accelerator = always(None)
     torch.backends.cudnn.is_acceptable = always(False)
+
+
+def patch_distributed(module: ModuleType) -> None:
+    """Answer requests for NCCL by gloo: the tensors are the processor's."""
+
+    def by_gloo(function: Callable[..., Any], place: int) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > place:
+                args = (*args[:place], "gloo", *args[place + 1 :])
+            else:
+                kwargs["backend"] = "gloo"
+            kwargs.pop("device_id", None)
+            return function(*args, **kwargs)
+
+        return call
+
+    for owner in (module, getattr(module, "distributed_c10d", None)):
+        for name, place in (("init_process_group", 0), ("new_group", 2)):
+            if hasattr(owner, name):
+                setattr(owner, name, by_gloo(getattr(owner, name), place))
+        vars(owner)["is_nccl_available"] = always(True)
 
 
 def patch_random(torch: ModuleType) -> None:
