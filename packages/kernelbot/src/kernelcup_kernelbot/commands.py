@@ -58,7 +58,7 @@ def import_(
 
     Run again, it brings only what is new. At the end all places are compared; the exit code is 1 if one differs.
     """
-    from kernelcup_kernelbot.importing import run, words
+    from kernelcup_kernelbot.importing import run
 
     settings, now = wiring.load_config(config), datetime.now(UTC)
     with wiring.open_database(settings) as db, wiring.refusals(db):
@@ -72,9 +72,9 @@ def import_(
             now=now,
         )
     if as_json:
-        typer.echo(json.dumps(words.as_object(found)))
+        typer.echo(json.dumps(found.as_object()))
     else:
-        typer.echo("\n".join(words.lines(found, dry_run=dry_run)))
+        typer.echo("\n".join(found.lines(dry_run=dry_run)))
     if found.differences:
         raise typer.Exit(1)
 

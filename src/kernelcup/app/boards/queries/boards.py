@@ -71,7 +71,7 @@ def insert(
         session.flush()
     except IntegrityError as error:
         raise Conflict(f"There already is a leaderboard {name!r}.") from error
-    _put_devices(session, row.id, devices)
+    put_devices(session, row.id, devices)
     return row.id
 
 
@@ -93,7 +93,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
     )
     mine = delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id)
     session.execute(mine.where(LeaderboardDeviceRow.device.not_in(board.devices)))
-    _put_devices(session, board.id, board.devices)
+    put_devices(session, board.id, board.devices)
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
@@ -329,7 +329,8 @@ def delete_board(session: Session, board_id: int) -> None:
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
-def _put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+def put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+    """Store the devices that a leaderboard accepts, in this order, beside those that it has."""
     # Devices that stay keep their revisions: a changed one would tell readers of a freeze that something happened.
     places = enumerate(devices)
     rows = [{"leaderboard_id": board_id, "device": device, "position": at} for at, device in places]
