@@ -153,8 +153,7 @@ def compare(source: Source, db: Database) -> Comparison:
 def _there(source: Source, numbers: Collection[int]) -> Mapping[int, Mapping[str, dict[str, Any]]]:
     """Return what KernelBot says of submissions, by number and GPU."""
     found: dict[int, dict[str, dict[str, Any]]] = defaultdict(dict)
-    query = sa.text(THERE.format(**source.tables))
-    for row in source.execute(query, {"numbers": sorted(numbers)}).mappings():
+    for row in source.execute(source.text(THERE), {"numbers": sorted(numbers)}).mappings():
         values = dict(row)
         found[row["kernelbot"]][values.pop("runner")] = values
     return found

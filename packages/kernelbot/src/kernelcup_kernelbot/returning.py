@@ -24,6 +24,10 @@ PROVIDERS = ("discord", "github")
 NUMBERED = ("code_files", "submission", "runs", "submission_job_status")
 FOLLOWED = "kernelbot"
 """The client of submissions that came from KernelBot itself."""
+CONTINUE = """
+SELECT setval(numbers, greatest((SELECT max(id) FROM TABLE), pg_sequence_last_value(CAST(numbers AS regclass))))
+FROM pg_get_serial_sequence('TABLE', 'id') AS numbers
+"""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,7 +77,7 @@ def give_back(
 class _Return:
     def __init__(self, source: Source, db: Database, gpus: Mapping[str, str]) -> None:
         self.found = Returned()
-        self._run, self._tables = source.execute, source.tables
+        self._source, self._run, self._tables = source, source.execute, source.tables
         self._db, self._gpus = db, gpus
         boards, sent = self._tables["leaderboard"].c, self._tables["submission"].c
         self._boards = {name.lower(): number for number, name in self._run(sa.select(boards.id, boards.name))}
@@ -130,15 +134,7 @@ class _Return:
     def continue_numbers(self) -> None:
         """Have the numbers of new rows there continue behind all that there are."""
         for name in NUMBERED:
-            table = self._tables[name]
-            known = {"name": f'"{table.schema}"."{name}"'}
-            sequence = self._run(sa.text("SELECT pg_get_serial_sequence(:name, 'id')"), known).scalar()
-            last = self._run(sa.select(sa.func.max(table.c.id))).scalar()
-            if sequence is not None and last is not None:
-                self._run(
-                    sa.text(f"SELECT setval(:name, greatest(:last, (SELECT last_value FROM {sequence})))"),
-                    {"name": sequence, "last": last},
-                )
+            self._run(self._source.text(CONTINUE.replace("TABLE", f"{{{name}}}")))
 
     def _leave_out(self, reason: str) -> None:
         self.found.left_out[reason] += 1

@@ -69,6 +69,11 @@ class Source:
         query = sa.select(*(self.column(table, name) for name in names)).where(*where)
         return query.order_by(*(self.column(table, name) for name in order))
 
+    def text(self, query: str) -> sa.TextClause:
+        """Return a statement in which names in braces stand for :attr:`tables`."""
+        names = {name: f'"{table.schema}"."{name}"' for name, table in self.tables.items()}
+        return sa.text(query.format(**names))
+
     def execute(self, query: Any, values: Any = None) -> Any:
         """Run a query over :attr:`tables`."""
         return self._connection.execute(query, values)
