@@ -149,13 +149,14 @@ class Importer:
         where = [self._source.tables["code_files"].c.id.in_(names)]
         with closing(self._source.pages("code_files", "id", "code", where=where, size=SOME)) as pages:
             for page in pages:
-                trees = [
-                    (row.id, name, tree_of(name, bytes(row.code))) for row in page for name in names[row.id]
-                ]
-                hashes |= {(number, name): hash_of(tree) for number, name, tree in trees}
-                values = [_row_of(tree) for _, _, tree in trees]
-                session.execute(upsert(session, CodeRow).on_conflict_do_nothing(), values)
-                self._found.counts["not_text"] += sum(len(tree.files) > 1 for _, _, tree in trees)
+                stored = []
+                for number, name, code in ((each.id, n, each.code) for each in page for n in names[each.id]):
+                    tree = tree_of(name, bytes(code))
+                    hashes[number, name] = hash_of(tree)
+                    files = {"": tree.code} if len(tree.files) == 1 else tree.files
+                    stored.append({"hash": hashes[number, name], "files": files})
+                    self._found.counts["not_text"] += len(tree.files) > 1
+                session.execute(upsert(session, CodeRow).on_conflict_do_nothing(), stored)
         return hashes
 
     def _runs_of(self, number: int) -> dict[str, list[Any]]:
@@ -195,10 +196,6 @@ def file_name(stored: str | None) -> str:
     """Return the name of a submission's file without folders; KernelBot keeps any text."""
     name = posixpath.basename((stored or "").replace("\\", "/")).strip()
     return name if name.isprintable() and 0 < len(name) <= LONGEST_NAME and name.strip(".") else NAME
-
-
-def _row_of(code: SourceTree) -> bulk.Values:
-    return {"hash": hash_of(code), "files": {"": code.code} if len(code.files) == 1 else code.files}
 
 
 def _check_ours(number: int, client: str) -> None:
