@@ -7,6 +7,7 @@ memory. So no time can be made to look shorter: whoever reads early finds nothin
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Callable, Collection
 from functools import partial
@@ -147,6 +148,18 @@ class Caller:
             unpack(Returned, reply)
             take = pack(Take(parts=overwritten(arena, encoder, data, private)))
             reply = self.line.reply(take, timeout_s=max(0.0, until - time.monotonic()))
+        return self.pending(reply, form, begin, profile=profile, overwritten=bool(private))
+
+    def pending(
+        self,
+        reply: dict[str, Any],
+        form: Form | None,
+        begin: int,
+        *,
+        profile: bool = False,
+        overwritten: bool = False,
+    ) -> Pending:
+        """Take the answer that a reply names; its time by the judge's clock began at ``begin``."""
         assert self._outputs is not None
         memory = self._taken(end_of(reply.get("table"), self._outputs.size))
         wall_ns = float(time.perf_counter_ns() - begin)
@@ -158,13 +171,31 @@ class Caller:
             check_bands=partial(
                 check_guards, memory.bytes, self._poison.pattern, min(self._poison.count, memory.size)
             ),
-            overwritten=bool(private),
+            overwritten=overwritten,
         )
 
-    def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:
+    def give_placed(
+        self,
+        slot: int,
+        layout: InputLayout,
+        region: tuple[int, int | None],
+        timeout_s: float,
+    ) -> None:
+        """Have the tensors of an input made in device memory, whose size and descriptor ``region`` has.
+
+        The descriptor is None if the contestant has it.
+        """
+        nbytes, fd = region
+        if fd is not None:
+            self._fresh[ArenaName.REGION] = fd
+        self._give(slot, layout, timeout_s, nbytes)
+        if fd is not None:
+            os.close(fd)
+
+    def _give(self, slot: int, layout: InputLayout, timeout_s: float, region_bytes: int = 0) -> None:
         """Have the tensors of an input made, in shared memory that the contestant may not have yet."""
         fresh, self._fresh = self._fresh, {}
-        request = Give(slot=slot, layout=layout, arenas=list(fresh))
+        request = Give(slot=slot, layout=layout, arenas=list(fresh), region_bytes=region_bytes)
         self.line.ask(request, Given, timeout_s=timeout_s, fds=list(fresh.values()))
 
     def open(self, pending: Pending) -> Answer:

@@ -27,7 +27,7 @@ class RankTask(TaskCode):
         more = {"rank": self.rank} if "rank" in self._names else {}
         return super().generate({**parameters, **more}, seed, salt)
 
-    def _only_writes(self, parameters: dict[str, Any], seed: int, number: int) -> bool:
+    def _only_writes(self, *_arguments: Any) -> bool:
         """Memory that the generator leaves unwritten holds zeros: to ask the reference, all ranks would have to."""
         return False
 
@@ -59,7 +59,9 @@ class RankChecks(Checks):
 
     def compared(self, place: Place, sample: SampleName, answer: Answer | None) -> Fault | None:
         """Call the reference; return the fault of the form of an answer, None if it has none."""
-        self._right_answer = self.expected(self.make_input(place, sample)) if self._task.has_reference else None
+        self._right_answer = (
+            self.expected(self.make_input(place, sample)) if self._task.has_reference else None
+        )
         if answer is None:
             return None
         self._output = answer.output
@@ -77,7 +79,9 @@ class RankChecks(Checks):
         text = f"NaN or infinite in {unexpected[0]}, where the reference's answer is finite"
         return self._fault(place, sample, text)
 
-    def checked(self, place: Place, sample: SampleName, *, overwritten: bool, right: bool = False) -> Fault | None:
+    def checked(
+        self, place: Place, sample: SampleName, *, overwritten: bool, right: bool = False
+    ) -> Fault | None:
         """Call the checker on the answer that was compared last; with ``right`` on the reference's own.
 
         Raise ``TaskFault``.
@@ -90,7 +94,9 @@ class RankChecks(Checks):
         if overwritten and holds_noise(output):
             return Fault(reason=Reason.ALIASED, text=SHARES.format("a tensor"))
         known = self._right_answer is not None
-        mismatch = first_mismatch(self._right_answer, output, self._task.tolerance, "output") if known else None
+        mismatch = (
+            first_mismatch(self._right_answer, output, self._task.tolerance, "output") if known else None
+        )
         return self._fault(place, sample, text, mismatch)
 
     def form_of(self, place: Place) -> Form | None:

@@ -11,7 +11,21 @@ from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.values import CannotCarry
 
-KNOWN = (CallFailed, RunEnds, TaskFault, CannotCarry, ChannelTimeout, ChannelClosed, BrokenProtocol)
+
+class NotQueued(Exception):
+    """A call cannot be queued behind the gate; the text says why."""
+
+
+KNOWN = (
+    NotQueued,
+    CallFailed,
+    RunEnds,
+    TaskFault,
+    CannotCarry,
+    ChannelTimeout,
+    ChannelClosed,
+    BrokenProtocol,
+)
 """Errors that say whose fault it is. All others are the machine's."""
 
 

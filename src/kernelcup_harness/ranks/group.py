@@ -21,11 +21,14 @@ def join(rank: int, world_size: int, port: int) -> None:
     """Make this process a rank of a group, and communicate once: what only the first call needs is done then.
 
     Args:
-        rank: This process.
+        rank: This process; one that the group has no place for only leaves the one that it is in.
         world_size: The number of processes, which all call this with the same ``port``.
         port: Where they find each other, see :func:`free_port`.
     """
-    leave()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if rank >= world_size:
+        return
     os.environ.update(variables(rank, world_size))
     on_gpu = os.environ.get("KERNELCUP_BACKEND") == Backend.CUDA.value
     device = torch.device("cuda", rank) if on_gpu else None
@@ -48,12 +51,6 @@ def free_port() -> int:
     with socket.socket() as taken:
         taken.bind((ADDRESS, 0))
         return int(taken.getsockname()[1])
-
-
-def leave() -> None:
-    """Leave the group that this process is in, if it is in one."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def variables(rank: int, world_size: int) -> dict[str, str]:

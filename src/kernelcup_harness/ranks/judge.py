@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,11 +28,16 @@ from kernelcup_harness.protocol.variables import RANKS
 from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.checks import RankChecks, RankTask
 from kernelcup_harness.ranks.errors import Raised
+from kernelcup_harness.ranks.witnessed import Marks
 from kernelcup_harness.submission import salt
 from kernelcup_harness.submission.languages import task_functions
+from kernelcup_harness.window.reasons import DeviceError, NoWindow
 from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Join, Joined, M, Message
+
+if TYPE_CHECKING:
+    from kernelcup_harness.ranks.gated import GatedCalls
 
 READY = "ready"
 """Said when only the bytes of an input are missing; the reply is when to write them, None for never."""
@@ -65,15 +70,24 @@ class RankJudge:
         spec: The job.
         secret: Decides its inputs.
         channels: To the rank's contestants by role.
+        gate_fd: The page of the gate; None without one.
     """
 
     def __init__(
-        self, line: Connection, rank: int, spec: JobSpec, secret: bytes, channels: Mapping[str, Channel]
+        self,
+        line: Connection,
+        rank: int,
+        spec: JobSpec,
+        secret: bytes,
+        channels: Mapping[str, Channel],
+        gate_fd: int | None,
     ) -> None:
         self._line, self._rank, self._spec, self._secret = line, rank, spec, secret
         self._channels = channels
         self._callers: dict[str, Caller] = {}
         self._pending: tuple[Caller, Pending] | None = None
+        self._gated: dict[str, GatedCalls] = {}
+        self._gate_fd = gate_fd
         self._began_ns = 0
         self._overwritten = False
 
@@ -165,6 +179,37 @@ class RankJudge:
             pass
         self._began_ns = time.perf_counter_ns()
 
+    def use_gate(self, role: str, timeout_s: float) -> str:
+        """Have a contestant map the gate; return why it cannot queue calls behind it, empty if it can."""
+        from kernelcup_harness.ranks.gated import GatedCalls
+
+        assert self._gate_fd is not None
+        try:
+            self._gated[role] = GatedCalls(self._callers[role], self._rank)
+        except (NoWindow, DeviceError, OSError) as error:
+            return str(error)
+        return self._gated[role].use_gate(self._gate_fd, timeout_s)
+
+    def queue(self, role: str, place: Place, sample: SampleName, number: int) -> tuple[int, int]:
+        """Have a call queued behind the gate; return the bytes of its input and its answer. Raise ``NotQueued``."""
+        self._pending, form = None, self._checks.form(place)
+        nbytes = self._gated[role].queue(self._checks.make_input(place, sample), form, number)
+        return nbytes, form.nbytes if form is not None else 0
+
+    def write(self, role: str, marks: Marks) -> None:
+        """Write the input of the queued call, between two marks."""
+        self._gated[role].write((marks.before_input, marks.before_call))
+
+    def drop(self, role: str, timeout_s: float) -> None:
+        """Let the queued call end, whose answer nothing depends on."""
+        self._gated[role].drop(timeout_s)
+
+    def take(self, role: str, marks: Marks, timeout_s: float) -> float:
+        """Take the answer of the queued call, and make the last mark; return the contestant's own time."""
+        pending = self._gated[role].take(marks.after_call, timeout_s)
+        self._pending, self._overwritten = (self._callers[role], pending), False
+        return returned(pending).ns
+
     def compared(self, place: Place, sample: SampleName) -> Fault | None:
         """Open the last answer; return the fault of its form. The reference is called in any case."""
         answer, raised = None, None
@@ -192,7 +237,14 @@ class RankJudge:
             torch.cuda.synchronize()
 
 
-def serve(line: Connection, rank: int, spec: JobSpec, secret: bytes, channels: Mapping[str, Channel]) -> None:
+def serve(
+    line: Connection,
+    rank: int,
+    spec: JobSpec,
+    secret: bytes,
+    channels: Mapping[str, Channel],
+    gate_fd: int | None,
+) -> None:
     """Be the judge of one GPU rank, in a process of its own."""
     del os.environ[RANKS]  # the device is this process's own to start
-    RankJudge(line, rank, spec, secret, channels).serve()
+    RankJudge(line, rank, spec, secret, channels, gate_fd).serve()

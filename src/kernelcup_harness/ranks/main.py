@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
 
-from kernelcup_harness.clocks.sampling import Plans
+from kernelcup_harness.clocks.reference_time import SAMPLE
+from kernelcup_harness.clocks.sampling import Plans, TimedCase
 from kernelcup_harness.clocks.wall import WallClock
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Clock, Judge
@@ -16,20 +18,35 @@ from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, Stage, plan
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.device import machine
+from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.device.port import NoGauge
 from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.judge.main import SetUp
-from kernelcup_harness.protocol import JobSpec, Reason, StageName, Verdict
+from kernelcup_harness.protocol import (
+    Audit,
+    Finding,
+    JobSpec,
+    Reason,
+    StageName,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import world_size_of
 from kernelcup_harness.ranks.leader import LeaderCaller, LeaderChecks, Ranks, Stuck
+from kernelcup_harness.ranks.witnessed import RanksWitness
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import MachineFacts
 
-CALLS_PER_SAMPLE = 4
-"""How many times as long as the reference alone one sample of it may take: two inputs, the reference, the check."""
+WITNESS_S = 60.0
+"""Time for the witness to begin, and for a contestant to find the gate."""
+REFERENCES_A_SAMPLE = 3
+"""How many inputs with the reference's answers a sample takes: for the call, for the comparison, for the check."""
+WATCHED_S = 0.15
+"""What the witness adds to a sample."""
 
 
 def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
@@ -50,13 +67,15 @@ class RanksSetUp(SetUp):
     def _made(self) -> Parts:
         """Fork the judges of the GPU ranks, and have each load the task. Raise ``TaskFault``."""
         spec, stages = self._spec, plan(self._spec)
-        self._ranks = Ranks(spec, self._secret, self._channels)
+        watched = self._witness is not None
+        self._ranks = Ranks(spec, self._secret, self._channels, Gate() if watched else None)
         facts = machine.machine() | {"backend": spec.backend.value} | self._ranks.ask("start")[0]
         facts["ranks"] = {"count": spec.ranks, "communication": communication(spec)}
         self._runner.tell(MachineFacts(environment=facts))
+        witness = self._made_witness()
         checks, callers = LeaderChecks(self._ranks), {}
         for role in self._channels:
-            callers[role] = LeaderCaller(self._ranks, role)
+            callers[role] = LeaderCaller(self._ranks, role, witness)
         return Parts(
             spec=spec,
             runner=self._runner,
@@ -71,6 +90,15 @@ class RanksSetUp(SetUp):
             reservation=None,
         )
 
+    def _made_witness(self) -> RanksWitness | None:
+        """Return the witness, None where it cannot see the counters: the reason is :attr:`_unwitnessed` then."""
+        self._unwitnessed = ""
+        if self._witness is None:
+            return None
+        witness = RanksWitness(self._witness)
+        self._unwitnessed = witness.greet(WITNESS_S)
+        return None if self._unwitnessed else witness
+
     def _loaded(self, role: str, stages: Sequence[Stage]) -> dict[StageName, Clock]:
         """Have the submission imported in each rank. Raise ``RunEnds``."""
         if role == HIDDEN:
@@ -81,6 +109,8 @@ class RanksSetUp(SetUp):
                 self._ranks.ask("greet", role)
                 self._ranks.join(world)
                 self._ranks.have_joined(role, world)
+                if self._ranks.gate is not None and not self._unwitnessed:
+                    self._unwitnessed = next(filter(None, self._ranks.ask("use_gate", role, WITNESS_S)), "")
         except (Stuck, MachineFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             text = f"the processes of the {role} did not become a group: {error or type(error).__name__}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
@@ -105,7 +135,9 @@ class RanksSetUp(SetUp):
         chance = random.Random(derive_seed(self._secret, "order"))
         with runner.phase("reference"):
             reference_s = [self._reference_s(timed[0], number) for number in range(len(timed[0].cases))]
-        wall = WallClock(
+        wall = RanksClock(
+            {role: cast("Any", each) for role, each in parts.callers.items()},
+            self._unwitnessed,
             Plans(spec=spec, reference_s=reference_s, chance=chance, gpu=False),
             checks=parts.checks,
             calls_of=lambda _stage, case: parts.callers[case.role],
@@ -117,12 +149,47 @@ class RanksSetUp(SetUp):
         return {stage.name: wall for stage in timed}
 
     def _reference_s(self, stage: Stage, number: int) -> float:
-        """Return the seconds of one sample of a case, as far as the task's own code takes them. Raise ``TaskFault``."""
-        case = stage.cases[number]
+        """Return the seconds of one sample of a case but for its call. Raise ``TaskFault``."""
+        case, checks = stage.cases[number], self._parts.checks
+        watched_s = WATCHED_S if self._ranks.gate is not None and not self._unwitnessed else 0.0
         if case.index < len(self._spec.reference_s):
-            return self._spec.reference_s[case.index]
-        form = self._parts.checks.form(self._parts.checks.place(stage.name, case))
-        return CALLS_PER_SAMPLE * form.reference_s if form is not None else 0.0
+            return watched_s + self._spec.reference_s[case.index]
+        place = checks.place(stage.name, case)
+        checks.form(place)
+        began = time.monotonic()
+        checks.expected(checks.make_input(place, SAMPLE))
+        return watched_s + REFERENCES_A_SAMPLE * (time.monotonic() - began)
+
+
+class RanksClock(WallClock):
+    """Times calls on several GPUs: those that can be queued by the witness, others by the judge's wall clock.
+
+    Args:
+        callers: Make the calls, by role.
+        unwitnessed: Why there is no witness; empty if there is one.
+    """
+
+    def __init__(
+        self, callers: Mapping[str, LeaderCaller], unwitnessed: str, *plans: Plans, **others: Any
+    ) -> None:
+        super().__init__(*plans, **others)
+        self._callers, self._unwitnessed = callers, unwitnessed
+
+    def ranked(self, stage: Stage, case: TimedCase) -> Timing:
+        """Return the times of a case, with the clock that they are of."""
+        caller, key = self._callers[case.case.role], (stage.name, case.case.index)
+        timing = case.timing()
+        assert timing is not None
+        why = self._unwitnessed or caller.unwatched.get(key, "") or ("" if caller.is_watched else NO_GPU)
+        level = TrustLevel.WALL_CLOCK if why else TrustLevel.WITNESSED
+        finding = Finding(code="not_witnessed", text=why) if why else Finding(code="launched", text=LAUNCHED)
+        findings = [] if why == NO_GPU else [finding]
+        audit = Audit(score_ns=timing.raw_ns, level=level, findings=findings)
+        return case.timing(audit) or timing
+
+
+NO_GPU = "no GPU"
+LAUNCHED = "launched by the submission's processes"
 
 
 def communication(spec: JobSpec) -> str:

@@ -354,7 +354,8 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the contestants that a job needs."""
     fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
     timed, code = captures(spec), spec.binary is None
-    watched = timed and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
+    counted = timed or (spec.ranks and spec.backend is Backend.CUDA and spec.mode is not Mode.TEST)
+    watched = counted and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
     rival = fights and timed
     needed = (code, meets_hidden(spec), rival and spec.rival_binary is None, timed, rival, watched)
     return tuple(compress(ROLES, needed))

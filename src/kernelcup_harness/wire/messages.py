@@ -156,6 +156,8 @@ class ArenaName(StrEnum):
 
     INPUTS = "inputs"
     OUTPUTS = "outputs"
+    REGION = "region"
+    """Memory of the device, which holds the tensors of an input."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,6 +195,12 @@ class Join(Message, name="join"):
     port: int
 
 
+class UseGate(Message, name="gate"):
+    """Map the page of the gate, and memory for answers on the device; both descriptors come with the message."""
+
+    heap_bytes: int
+
+
 class Prepare(Message, name="prepare"):
     """Call the submission's `prepare`, if it has one, before it gets an input of a case."""
 
@@ -207,6 +215,8 @@ class Give(Message, name="give"):
     """Which of the places for inputs."""
     layout: InputLayout
     arenas: list[ArenaName]
+    region_bytes: int = 0
+    """Size of the device's memory that the judge writes the input to; 0 for an input that comes through an arena."""
 
 
 class Go(Message, name="go"):
@@ -218,6 +228,12 @@ class Go(Message, name="go"):
     """Whether the answer waits for `take`."""
     leaves: Raw = None
     """Numbers and texts of the input in the order of its tree, if they come with the call."""
+    gate: int = 0
+    """Queue the call behind the gate, which opens at this number, and say where its answer will be; 0 for no gate."""
+
+
+class Settle(Message, name="settle"):
+    """Wait until the device has done the call that is queued; answered by `returned`."""
 
 
 class Take(Message, name="take"):
@@ -289,6 +305,13 @@ def failed(kind: FailureKind, text: str) -> Failed:
 
 class Joined(Message, name="joined"):
     """The process is in the group."""
+
+
+class GateFound(Message, name="gate_found"):
+    """The page is mapped."""
+
+    trouble: Text = ""
+    """Why it is not."""
 
 
 class Given(Message, name="given"):

@@ -42,7 +42,7 @@ class Nvidia:
         return device_nodes.nodes(environ)
 
     def start(self) -> None:
-        """Initialize the driver, unless this process is to be forked for several GPUs: each part does it itself then."""
+        """Initialize the driver, unless this process is to be forked for several GPUs: each part does it itself."""
         if not os.environ.get(RANKS):
             driver.initialize()
 
