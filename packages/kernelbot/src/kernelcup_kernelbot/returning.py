@@ -11,12 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.tables import CodeRow, IdentityRow, LeaderboardRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
+from kernelcup_kernelbot.importing.boards import names_here
 from kernelcup_kernelbot.importing.source import Source
 from kernelcup_kernelbot.popcorn import forms
 
@@ -79,8 +81,8 @@ class _Return:
         self.found = Returned()
         self._source, self._run, self._tables = source, source.execute, source.tables
         self._db, self._gpus = db, gpus
-        boards, sent = self._tables["leaderboard"].c, self._tables["submission"].c
-        self._boards = {name.lower(): number for number, name in self._run(sa.select(boards.id, boards.name))}
+        sent = self._tables["submission"].c
+        self._boards = {name_key(name): number for number, name in names_here(source).items()}
         self._users = set(self._run(sa.select(self._tables["user_info"].c.id)).scalars())
         self._taken = set(self._run(sa.select(sent.id)).scalars())
         self._hashed = self._tables["code_files"].c.hash.computed is None
@@ -103,7 +105,7 @@ class _Return:
     def write(self, row: Any) -> None:
         """Write one submission, unless it is there or KernelBot cannot have it."""
         submission, board, user, files = row
-        board_id = self._boards.get(board.lower())
+        board_id = self._boards.get(name_key(board))
         if board_id is None:
             return self._leave_out("KernelBot has no such leaderboard")
         view = show_submission(self._db, submission.id, viewer=OPERATOR)

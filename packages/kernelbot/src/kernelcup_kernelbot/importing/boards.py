@@ -33,7 +33,7 @@ COLUMNS = ("id", "name", "deadline", "task", "creator_id", "description", "visib
 
 def bring(source: Source, session: Session, found: Imported, now: datetime) -> None:
     """Write the leaderboards that are not here yet, and devices that others lack."""
-    accepted, begun = _devices(source, found), _begun(source)
+    names, accepted, begun = names_here(source), _devices(source, found), _begun(source)
     templates: dict[int, dict[str, str]] = defaultdict(dict)
     for board_id, language, code in source.rows(
         "templates", "leaderboard_id", "lang", "code", order=["lang"]
@@ -41,7 +41,7 @@ def bring(source: Source, session: Session, found: Imported, now: datetime) -> N
         templates[board_id][language] = code
     lacking: dict[str, list[str]] = defaultdict(list)
     for row in source.rows("leaderboard", *COLUMNS, order=["id"]):
-        name = _name(row, {name_key(board.name) for board in found.boards.values()})
+        name = names[row.id]
         # One without a GPU and without results takes submissions nowhere there; here each takes some device.
         devices = accepted[row.id] or [found.known[0].name if found.known else "cpu"]
         if name != row.name:
@@ -110,8 +110,15 @@ def _creator(session: Session, user_id: int | None, now: datetime) -> int:
     return user_id
 
 
+def names_here(source: Source) -> dict[int, str]:
+    """Return the names of KernelBot's leaderboards here, by their numbers: the same at each import."""
+    names: dict[int, str] = {}
+    for row in source.rows("leaderboard", "id", "name", order=["id"]):
+        names[row.id] = _name(row, set(map(name_key, names.values())))
+    return names
+
+
 def _name(row: Any, taken: set[str]) -> str:
-    """Return the name here, which is the same at each import."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", row.name).lstrip("-_.")[:LONGEST_NAME] or f"board-{row.id}"
     try:
         check_board_name(name)
