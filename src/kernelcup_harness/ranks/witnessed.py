@@ -2,9 +2,9 @@
 
 On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, the
 copy that the judge takes of the answer when the contestant says that it is done, and mark C. A call lasts from the
-first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is left
-for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by what
-passes over PCIe and NVLink.
+first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is
+left for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by
+what passes over PCIe and NVLink.
 """
 
 from __future__ import annotations
