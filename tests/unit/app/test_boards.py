@@ -416,7 +416,7 @@ def test_a_task_on_several_gpus_names_the_devices_that_have_them(db) -> None:
 def test_a_change_to_what_no_device_can_judge_is_refused(db) -> None:
     make_board(db, devices=["emulated"], known_devices=[EMULATED, CPU])
     for task, changes in (
-        (make_task(lang=Language.CUDA, main="eval.cu"), BoardChanges()),
+        (make_task(lang=Language.CUDA, main="eval.cu", harness=HarnessKind.OWN), BoardChanges()),
         (None, BoardChanges(devices=["cpu"])),
     ):
         with pytest.raises(InvalidValue, match="cannot judge task"):

@@ -9,7 +9,6 @@ from kernelcup.errors import EnvironmentMissing, InvalidValue
 from kernelcup.tasks.manifest.c_interface import reference_of
 from kernelcup.tasks.manifest.reference import REFERENCE, line_on_gpu
 from kernelcup_harness.protocol import Backend, HarnessKind
-from kernelcup_harness.ranks.sizes import world_size_of
 
 
 def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | None) -> None:
@@ -53,7 +52,7 @@ def too_many_ranks(task: Task, name: str, known: Sequence[Device]) -> str | None
     if not task.multi_gpu or device is None or device.backend is not Backend.CUDA:
         return None
     sizes = {
-        f"{key}.{index}": world_size_of(case)
+        f"{key}.{index}": int(case.get("world_size", 1))
         for key in ("tests", "benchmarks", "hidden_tests", "hidden_benchmarks")
         for index, case in enumerate(getattr(task, key))
     }

@@ -18,7 +18,6 @@ from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.null_report import run_text, weigh
-from kernelcup_harness.lint.run import BY_JOBS_ONLY
 from kernelcup_harness.protocol import (
     FEWEST_SAMPLES,
     WALL_SHARE,
@@ -120,7 +119,7 @@ class LocalTrial:
     def _accepted_nulls(self, task: Task, device: Device) -> tuple[tuple[str, ...], str]:
         """Return the null submissions that the checker accepts, and why they were not tried to the end."""
         if task.multi_gpu:
-            return (), BY_JOBS_ONLY
+            return (), "a task on several GPUs is tried by jobs only"
         self._say(f"{task.name}: null submissions on {device.name}")
         spec = trial_spec(task, device.backend, limit_s=NULLS_S)
         with patience(SLOT_S) as cancelled:
