@@ -104,7 +104,9 @@ class Here:
         """Wait until all jobs have ended, as long as one after the other does."""
         until, before = time.monotonic() + PATIENCE_S, -1
         while time.monotonic() < until:
-            waiting = self.rows("SELECT count(*) FROM jobs WHERE state IN ('queued', 'claimed', 'running')")[0][0]
+            waiting = self.rows("SELECT count(*) FROM jobs WHERE state IN ('queued', 'claimed', 'running')")[
+                0
+            ][0]
             if not waiting:
                 return
             if waiting != before:
