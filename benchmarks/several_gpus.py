@@ -23,8 +23,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-HERE = Path(__file__).resolve().parent
-
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -36,6 +34,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 
+HERE = Path(__file__).resolve().parent
 ATTACKS = HERE.parent / "tests/judged/several_gpus"
 EXAMPLE = HERE.parent / "src/kernelcup/tasks/examples/all_reduce"
 SIZES = {"64 kB": 1 << 14, "1 MB": 1 << 18, "64 MB": 1 << 24}
