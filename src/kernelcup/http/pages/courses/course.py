@@ -99,6 +99,7 @@ def _page(
         boards=[boards.get_board(db, each, viewer=actor) for each in course.leaderboards],
         free=_free(db, actor) if course.managed else [],
         grades=grades.grades(db, actor, name) if course.managed else grades.own_grades(db, actor, name),
+        rules="" if course.managed else grades.rules(db, actor, name),
         problem=problem,
         now=now,
     )
