@@ -8,6 +8,7 @@ import os
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
+from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
@@ -35,6 +36,10 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     # A crash, or a hang that the runner ends, prints where it happened.
     faulthandler.enable(2, all_threads=False)
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
+    if os.environ.get(RANKS):
+        from kernelcup_harness.ranks.contestant import split
+
+        split(channel, max_bytes=MAX_FRAME)
     hands = None
     if os.environ.get(CLEAN_ROOM):
         from kernelcup_harness.device.nvidia.hands import GpuHands

@@ -16,6 +16,17 @@ from typing import Protocol
 COUNTERS = ("sm__cycles_active.max", "sm__cycles_elapsed.max", "gr__dispatch_count.sum")
 """The hardware's counters, in the order of a sample's values; all in one pass. Instructions could be counted as well,
 which makes each sample three times as large and slower to read."""
+WITH_TRAFFIC = (
+    *COUNTERS,
+    "pcie__read_bytes.sum",
+    "pcie__write_bytes.sum",
+    "nvlrx__bytes.sum",
+    "nvltx__bytes.sum",
+)
+"""With what passes over the device's links: also copies that multiprocessors have no part in."""
+COPYING_BYTES = (16_384.0, 32_768.0, 4_096.0, 4_096.0)
+"""Of one sample, by link: more than an idle device moves, whose counters alone write 12 KiB, and less than a copy of
+64 KiB."""
 INTERVAL_NS = 2_000
 """Between two samples. The time of a stretch is finer: cycles count within a sample."""
 IDLE_NS = 6_000
@@ -65,6 +76,19 @@ class Stretch:
     dispatches: int
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What passed over the links without a multiprocessor.
+
+    Args:
+        start_ns: The beginning of the first sample that shows it.
+        end_ns: The end of the last one.
+    """
+
+    start_ns: float
+    end_ns: float
+
+
 class Unreadable(Exception):
     """The trace shows other work than that which was asked for, or lacks samples."""
 
@@ -87,6 +111,23 @@ def cut(samples: Sequence[Sample]) -> list[Stretch]:
         else:
             groups.append([sample])
     return [stretch for stretch in map(stretch_of, groups) if not is_housekeeping(stretch)]
+
+
+def copies(samples: Sequence[Sample]) -> list[Copy]:
+    """Return what passed over the links while no multiprocessor worked: copies by the device's own engines.
+
+    Takes the counters of :data:`WITH_TRAFFIC`.
+    """
+    found: list[Copy] = []
+    for sample in samples:
+        links = zip(sample.values[len(COUNTERS) :], COPYING_BYTES, strict=True)
+        if active_ns(sample) or sample.values[2] or all(moved < least for moved, least in links):
+            continue
+        if found and sample.start_ns - found[-1].end_ns <= IDLE_NS:
+            found[-1] = Copy(found[-1].start_ns, sample.end_ns)
+        else:
+            found.append(Copy(sample.start_ns, sample.end_ns))
+    return found
 
 
 def active_ns(sample: Sample) -> float:

@@ -7,6 +7,7 @@ afterwards.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -91,7 +92,7 @@ class WallClock:
 
         def doubt() -> None:
             for case in cases:
-                timing = ranked(case)
+                timing = self.ranked(stage, case)
                 findings = [*self._doubt.findings(case.case, timing), *known]
                 timed.append((case.case, judge.doubted(timing, findings)))
             beside.extend(self._doubt.beside(stage, timed))
@@ -103,6 +104,13 @@ class WallClock:
         for case, (_, timing), more in zip(cases, timed, beside, strict=True):
             yield judge.accepted(case, timing, more)
 
+    def ranked(self, _stage: Stage, case: TimedCase) -> Timing:
+        """Return the times of a case; the mean of the samples without the extremes ranks, and nothing is subtracted."""
+        timing = case.timing()
+        assert timing is not None
+        audit = Audit(score_ns=timing.raw_ns, level=TrustLevel.WALL_CLOCK)
+        return case.timing(audit) or timing
+
     def _sample(self, stage: Stage, case: TimedCase, calls: Calls) -> None:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
         sample, counts = case.next_sample()
@@ -113,16 +121,9 @@ class WallClock:
         timeout_s = self._remaining(form, may_compile=case.count < PLACES)
         answer = calls.open(calls.timed(data, form, timeout_s=timeout_s))
         clock, slowed_down = self._doubt.look() if counts else (None, False)
+        counts = counts and not math.isnan(answer.ns)
         fault = checks.fault(place, sample, data, answer)
         spent_s = time.monotonic() - began
         case.add(answer, counts=counts, spent_s=spent_s, clock_mhz=clock, slowed_down=slowed_down)
         if fault is not None:
             raise Wrong(sample, fault)
-
-
-def ranked(case: TimedCase) -> Timing:
-    """Return the times of a case; the mean of the samples without the extremes ranks, and nothing is subtracted."""
-    timing = case.timing()
-    assert timing is not None
-    audit = Audit(score_ns=timing.raw_ns, level=TrustLevel.WALL_CLOCK)
-    return case.timing(audit) or timing

@@ -7,6 +7,7 @@ submission, on the host or on the device, runs in its memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from kernelcup_harness.clocks import trace
@@ -47,16 +48,16 @@ class Witness:
 
     Args:
         channel: To the judge.
-        make: Makes the sampler, which takes half a second. Raises ``NoCounters``.
+        make: Makes the sampler of each device, which takes half a second. Raises ``NoCounters``.
     """
 
-    def __init__(self, channel: Channel, make: Callable[[], Sampler]) -> None:
+    def __init__(self, channel: Channel, make: Callable[[], Sequence[Sampler]]) -> None:
         self._channel = channel
-        self._sampler: Sampler | None = None
+        self._samplers: Sequence[Sampler] = ()
         self._trouble = ""
-        self._seen: Message | None = None
+        self._seen: list[Message] = []
         try:
-            self._sampler = make()
+            self._samplers = make()
         except (NoCounters, AttributeError) as error:
             self._trouble = str(error)[:MOST_TEXT]
 
@@ -72,31 +73,41 @@ class Witness:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
             if isinstance(reply, Stopped):
                 # While the judge checks the answers.
-                self._seen = self._read()
+                with ThreadPoolExecutor() as threads:  # CUPTI decodes without Python
+                    self._seen = list(threads.map(self._read, self._samplers))
 
     def _answer(self, frame: dict[str, object]) -> Message:
         try:
             message = unpack_any((Watch, StopWatch, Tell), frame)
-            if self._sampler is None:
+            if not self._samplers:
                 raise NoCounters(self._trouble)
             if isinstance(message, Watch):
-                self._sampler.start()
+                for sampler in self._samplers:
+                    sampler.start()
                 return Watching()
             if isinstance(message, StopWatch):
-                self._sampler.stop()
+                for sampler in self._samplers:
+                    sampler.stop()
                 return Stopped()
+            assert isinstance(message, Tell)
         except BrokenProtocol as broken:
             return Refused(name=Failure.BAD_REQUEST, text=str(broken)[:MOST_TEXT])
         except NoCounters as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
-        return self._seen or Refused(name=Failure.BAD_REQUEST, text="there was no watch")
+        if not 0 <= message.device < len(self._seen):
+            return Refused(name=Failure.BAD_REQUEST, text="there was no watch")
+        return self._seen[message.device]
 
-    def _read(self) -> Message:
-        assert self._sampler is not None
+    def _read(self, sampler: Sampler) -> Message:
         try:
-            stretches = trace.cut(self._sampler.read())
+            samples = sampler.read()
+            stretches = trace.cut(samples)
+            copies = trace.copies(samples) if samples and len(samples[0].values) > len(trace.COUNTERS) else []
         except (NoCounters, trace.Unreadable) as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
         if len(stretches) > MOST_STRETCHES:
             return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
-        return Seen(stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches])
+        return Seen(
+            stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches],
+            copies=[[each.start_ns, each.end_ns] for each in copies[:MOST_STRETCHES]],
+        )

@@ -41,28 +41,31 @@ class Slot:
 
     def describe(self, layout: InputLayout) -> None:
         """Make the tensors of the next input, without anything that a call has attached to earlier ones."""
-        assert self.arena is not None
-        self.arena.pin(layout.bytes)
+        if self.arena is not None:
+            self.arena.pin(layout.bytes)
         self.data = None
         if self._gpu and (self._on_device is None or layout.bytes != self.size):
             self._on_device = None
-            self._on_device = torch.empty(layout.bytes, dtype=torch.uint8, device="cuda")
+            self._on_device = self._placed(layout.bytes)
         self.size, self.in_place = layout.bytes, layout.in_place
         record_type = decode.importing_record_type
         decoder = decode.Decoder(self, layout.table, record_type, dense=False, runs=not layout.later)
         self.data = decoder.value(layout.tree)
+
+    def _placed(self, nbytes: int) -> torch.Tensor:
+        """Return memory of the device."""
+        return torch.empty(nbytes, dtype=torch.uint8, device="cuda")
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
         """Return the bytes of a tensor with a storage of their own, not as a view of one buffer.
 
         PyTorch would take tensors of one buffer for aliases of each other.
         """
-        assert self.arena is not None
         on_host = self._on_device is None or device == "cpu"
-        memory = self.arena.bytes if on_host else self._on_device
+        memory = (self.arena.bytes if self.arena is not None else None) if on_host else self._on_device
         assert memory is not None
         # It is there already, but emulation has to be told.
-        return torch.as_tensor(alone(memory[offset : offset + nbytes]), device=device)
+        return torch.as_tensor(alone(memory[offset : offset + nbytes]), device=device.removesuffix(":0"))
 
     def touch(self) -> None:
         """Have the device work for this process, so that it need not switch to it when the call begins."""

@@ -33,7 +33,8 @@ class Parts:
     """To each contestant by role."""
     callers: Mapping[str, Caller]
     deadline: Deadline
-    task: TaskCode
+    task: TaskCode | None
+    """None if the judges of GPU ranks have it."""
     stages: Sequence[Stage]
     checks: Checks
     session: Session | None

@@ -40,7 +40,8 @@ class Clocks:
 
     def __init__(self, parts: Parts, chance: random.Random) -> None:
         spec, runner = parts.spec, parts.runner
-        self._parts, self._chance = parts, chance
+        assert parts.task is not None
+        self._parts, self._task, self._chance = parts, parts.task, chance
         self._doubts = Doubts(
             spec,
             checks=parts.checks,
@@ -65,7 +66,7 @@ class Clocks:
         calls_of = partial(made_by, parts)
         overheads = measured(parts, Overheads(parts.checks, parts.callers, calls_of), timed)
         with runner.phase("reference"):
-            reference_s = reference_time.of_job(parts.spec, timed, parts.task, parts.checks)
+            reference_s = reference_time.of_job(parts.spec, timed, self._task, parts.checks)
         if parts.spec.ranking_by is RankingBy.SPEEDUP and parts.spec.replay is None:
             with runner.phase("baseline"):
                 timer, graphs = self._doubts.timer(), None
@@ -76,7 +77,7 @@ class Clocks:
                         accelerators.of(parts.spec.backend).captured,
                     )
                 self._doubts.baselines_ns = baseline.measured(
-                    parts.spec, timed, parts.task, parts.checks, timer, graphs
+                    parts.spec, timed, self._task, parts.checks, timer, graphs
                 )
         plans = Plans(spec=parts.spec, reference_s=reference_s, chance=self._chance, gpu=self._doubts.gpu)
         wall = WallClock(
@@ -165,6 +166,7 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
 
     Raise ``RunEnds`` for a ranked job if the clock that is there does not work now.
     """
+    assert parts.task is not None
     contestants: dict[str, tuple[Caller | None, Line]] = {
         role: (parts.callers[role], Line(parts.channels[role]))
         for role in (SUBMISSION, HIDDEN)

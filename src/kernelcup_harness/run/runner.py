@@ -29,6 +29,7 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
+from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
@@ -134,7 +135,7 @@ def opened(spec: JobSpec, on_event: EventSink) -> tuple[Record, bytes, bool]:
     """Return the record of a job with its surroundings, the secret, and whether there is a sandbox for it."""
     secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
     record = Record(spec, seeds.commitment(secret), on_event)
-    network = spec.multi_gpu and spec.harness is HarnessKind.OWN
+    network = spec.multi_gpu
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
     own_loopback = {"network": "its own loopback"} if network else {}
     in_force = sandbox.describe(network=network) | own_loopback if boxed else {"kind": "none"}
@@ -164,7 +165,15 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
     accelerator = accelerators.of(spec.backend)
     if not accelerator.is_here():
         return "this machine has no GPU that can be used"
+    if spec.backend is Backend.CUDA and (there := visible_gpus(os.environ)) < ranks_of(spec):
+        return f"this job takes {ranks_of(spec)} GPUs of one machine and has {there}"
     return accelerator.sandbox_trouble() or None if boxed else None
+
+
+def visible_gpus(environ: Mapping[str, str]) -> int:
+    """Return how many GPUs a job may use: those that are named, else all of this machine."""
+    named = environ.get("CUDA_VISIBLE_DEVICES", "")
+    return len(named.split(",")) if named else len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def environment_of(spec: JobSpec) -> dict[str, str]:

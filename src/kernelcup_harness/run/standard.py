@@ -29,6 +29,7 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
+from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import compiling
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
@@ -98,10 +99,6 @@ class StandardRun:
 
     def run(self) -> None:
         """Run the job until the judge's last event. Failures are in the record."""
-        if self._spec.multi_gpu:
-            text = "multi-GPU tasks are not judged by the standard harness yet"
-            self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
-            return
         try:
             builds = self._start_and_build()
             if builds is not None:
@@ -143,7 +140,7 @@ class StandardRun:
 
     def _take_or_start(self) -> None:
         """Take the waiting processes if they fit, else start new ones."""
-        if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
+        if self._ahead is not None and self._ahead.fits(self._spec, boxed=self._boxed):
             self._workers = self._ahead
             self._record.phases |= {"start": 0.0, "import": 0.0}
             for role in self._roles:
@@ -155,7 +152,12 @@ class StandardRun:
         folder = self._folder / "workers"
         folder.mkdir()
         self._workers = Workers(
-            self._spec.backend, folder, boxed=self._boxed, roles=self._roles, profiler=self._profiler
+            self._spec.backend,
+            folder,
+            boxed=self._boxed,
+            roles=self._roles,
+            profiler=self._profiler,
+            ranks=ranks_of(self._spec),
         )
 
     def _roles_that_build(self) -> list[str]:
@@ -353,7 +355,8 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the contestants that a job needs."""
     fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
     timed, code = captures(spec), spec.binary is None
-    watched = timed and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
+    counted = timed or (spec.multi_gpu and spec.backend is Backend.CUDA and spec.mode is not Mode.TEST)
+    watched = counted and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
     rival = fights and timed
     needed = (code, meets_hidden(spec), rival and spec.rival_binary is None, timed, rival, watched)
     return tuple(compress(ROLES, needed))

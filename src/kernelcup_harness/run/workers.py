@@ -21,6 +21,7 @@ from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
 from kernelcup_harness.profile.port import Around
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
+from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
 from kernelcup_harness.wire.messages import pack, unpack
@@ -129,6 +130,7 @@ class Workers:
         boxed: Whether each gets a sandbox.
         roles: Contestants to start at once, by default those of most jobs; :meth:`add` starts more.
         profiler: The role whose process runs under a profiler, and that profiler.
+        ranks: On how many GPUs judge and contestants work at once, with a loopback; 0 for one, without any network.
     """
 
     def __init__(
@@ -139,11 +141,13 @@ class Workers:
         boxed: bool,
         roles: tuple[str, ...] | None = None,
         profiler: Profiler | None = None,
+        ranks: int = 0,
     ) -> None:
         if roles is None:
             roles = (SUBMISSION, TIMER, WITNESS) if backend is Backend.CUDA else (SUBMISSION,)
         self.backend = backend
         self.boxed = boxed
+        self.ranks = ranks
         self.spawned = time.monotonic()
         self._folder = folder
         self._profiler = profiler
@@ -184,10 +188,10 @@ class Workers:
         """Start one more contestant."""
         self._by_role[role] = self._start(role, [self._ends.pop(role)], MAX_READY_FRAME)
 
-    def fits(self, backend: Backend, *, boxed: bool) -> bool:
-        """Return whether it can serve a job of this kind."""
+    def fits(self, spec: JobSpec, *, boxed: bool) -> bool:
+        """Return whether it can serve a job."""
         alive = not self._stopped and all(worker.is_alive for worker in self._by_role.values())
-        return alive and (self.backend, self.boxed) == (backend, boxed)
+        return alive and (self.backend, self.boxed, self.ranks > 0) == (spec.backend, boxed, spec.multi_gpu)
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Return once all have imported what they need. Raise :class:`NotStarted`."""
@@ -299,7 +303,9 @@ class Workers:
         module = MODULES.get(role, "contestant_process")
         devices = accelerators.of(self.backend).nodes(os.environ)
         visible = around.visible if around is not None else ()
-        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, devices=devices, visible=visible)
+        box = sandbox.Sandbox(
+            user_id=USER_IDS[role], files=files, devices=devices, visible=visible, network=self.ranks > 0
+        )
         limits = Limits()
         argv = processes.python_argv(f"kernelcup_harness.{module}", "main", *arguments)
         return processes.start(
@@ -315,7 +321,8 @@ class Workers:
     def _environment(self, role: str) -> dict[str, str]:
         caches = None if self.boxed else self._folder / f"{role}-caches"
         clean = processes.clean_environment(caches, os.environ)
-        return clean | job_environment.backend_environment(self.backend)
+        ranks = {RANKS: str(self.ranks)} if self.ranks else {}
+        return clean | job_environment.backend_environment(self.backend) | ranks
 
     def _wait_for(self, worker: Worker, until: float) -> None:
         try:

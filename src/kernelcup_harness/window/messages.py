@@ -224,7 +224,9 @@ class Stopped(Message, name="stopped"):
 
 
 class Tell(Message, name="tell"):
-    """Say what the device did in the last watch."""
+    """Say what a device did in the last watch."""
+
+    device: int = 0
 
 
 class Seen(Message, name="seen"):
@@ -232,3 +234,5 @@ class Seen(Message, name="seen"):
 
     stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
     """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, and its dispatches."""
+    copies: Annotated[list[list[float]], Most(MOST_STRETCHES)] = field(default_factory=list)
+    """For each copy without a multiprocessor its beginning and its end, where links are watched."""

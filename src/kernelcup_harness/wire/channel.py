@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 HEADER = struct.Struct("!I")
-MAX_FDS = 4
+MAX_FDS = 16
 
 
 class ChannelClosed(Exception):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from kernelcup_harness.device.emulated.communication import patch_distributed
 from kernelcup_harness.device.emulated.compilers import (
     patch_autotuner,
     patch_cpp_extension,
@@ -40,6 +41,7 @@ def install() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     patches: dict[str, Callable[[ModuleType], None]] = {
         "torch": patch_torch,
+        "torch.distributed": patch_distributed,
         "torch.utils.cpp_extension": patch_cpp_extension,
         "triton.runtime.autotuner": patch_autotuner,
         "triton.runtime.driver": patch_triton_driver,
@@ -361,7 +363,7 @@ def patch_cuda(torch: ModuleType) -> None:
         "is_initialized": always(True),
         "is_current_stream_capturing": always(False),
         "is_bf16_supported": always(True),
-        "device_count": always(1),
+        "device_count": lambda: int(os.environ.get("WORLD_SIZE", "1")),
         "get_device_name": always(DEVICE_NAME),
         "get_device_capability": always((9, 0)),
         "get_device_properties": always(properties()),

@@ -15,6 +15,7 @@ from kernelcup_harness.device.nvidia import nodes as device_nodes
 from kernelcup_harness.device.port import Captured, Gauge
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.isolation.layout import DeviceNodes
+from kernelcup_harness.ranks.sizes import RANKS
 
 CUDA_TRIAL = """
 import ctypes
@@ -41,8 +42,9 @@ class Nvidia:
         return device_nodes.nodes(environ)
 
     def start(self) -> None:
-        """Initialize the driver."""
-        driver.initialize()
+        """Initialize the driver, unless this process is to be forked for several GPUs: each part does it itself."""
+        if not os.environ.get(RANKS):
+            driver.initialize()
 
     def describe(self) -> dict[str, Any]:
         """Return the name of the first GPU, and the version and capability of CUDA."""

@@ -125,18 +125,20 @@ class Sample:
 
 
 class Sampler:
-    """Samples counters of the first GPU.
+    """Samples counters of one GPU.
 
     Args:
         counters: CUPTI's names of them; all in one pass.
         interval_ns: Between two samples.
         most: Most samples of one watch.
+        device: The number of the GPU.
 
     Raises:
         NoCounters: CUPTI is missing or refuses, or the counters do not fit into one pass.
     """
 
-    def __init__(self, counters: Sequence[str], *, interval_ns: int, most: int) -> None:
+    def __init__(self, counters: Sequence[str], *, interval_ns: int, most: int, device: int = 0) -> None:
+        self._device = device
         try:
             self._cupti = cupti.library()
             driver = ctypes.CDLL("libcuda.so.1")
@@ -148,9 +150,9 @@ class Sampler:
         self._names = (ctypes.c_char_p * len(counters))(*(each.encode() for each in counters))
         self._values = (ctypes.c_double * len(counters))()
         self._call("cuptiProfilerInitialize", _Initialize.made())
-        chip = self._call("cuptiDeviceGetChipName", _ChipName.made()).name
+        chip = self._call("cuptiDeviceGetChipName", _ChipName.made(device=device)).name
         self._available = self._availability()
-        self._sampler = self._call("cuptiPmSamplingEnable", _Enable.made()).sampler
+        self._sampler = self._call("cuptiPmSamplingEnable", _Enable.made(device=device)).sampler
         self._host = self._call(
             "cuptiProfilerHostInitialize",
             _HostInit.made(kind=PM_SAMPLING, chip=chip, available=ctypes.addressof(self._available)),
@@ -188,9 +190,11 @@ class Sampler:
         return [self._sample(index, times, counts) for index in range(1, info.completed)]
 
     def _availability(self) -> Any:
-        found = self._call("cuptiPmSamplingGetCounterAvailability", _Availability.made())
+        found = self._call("cuptiPmSamplingGetCounterAvailability", _Availability.made(device=self._device))
         made = ctypes.create_string_buffer(max(1, found.image_bytes))
-        again = _Availability.made(image_bytes=found.image_bytes, image=ctypes.addressof(made))
+        again = _Availability.made(
+            device=self._device, image_bytes=found.image_bytes, image=ctypes.addressof(made)
+        )
         self._call("cuptiPmSamplingGetCounterAvailability", again)
         return made
 

@@ -44,13 +44,14 @@ class Window:
     Args:
         driver: With a current context.
         nbytes: How many addresses to reserve; memory comes with regions.
+        device: The number of the device.
 
     Raises:
         NoWindow: The addresses are taken, or the device does not support this.
     """
 
-    def __init__(self, driver: Driver, nbytes: int = WINDOW_BYTES) -> None:
-        self._driver = driver
+    def __init__(self, driver: Driver, nbytes: int = WINDOW_BYTES, device: int = 0) -> None:
+        self._driver, self._device = driver, device
         self.address = WINDOW
         there = u64()
         size, granule = ctypes.c_size_t(nbytes), ctypes.c_size_t(GRANULE)
@@ -71,7 +72,7 @@ class Window:
             NoWindow: There is not enough memory, or it cannot be shared.
         """
         wanted = AllocationProperties(
-            kind=PINNED, handle_types=POSIX_FD, location_kind=ON_DEVICE, location_id=0
+            kind=PINNED, handle_types=POSIX_FD, location_kind=ON_DEVICE, location_id=self._device
         )
         handle, fd = u64(), ctypes.c_int()
         size = ctypes.c_size_t(nbytes)
@@ -99,7 +100,7 @@ class Window:
         self._driver("cuMemRelease", u64(region.handle))
 
     def _map(self, handle: int, address: int, nbytes: int, access: int) -> Region:
-        rights = AccessDescription(location_kind=ON_DEVICE, location_id=0, flags=access)
+        rights = AccessDescription(location_kind=ON_DEVICE, location_id=self._device, flags=access)
         size = ctypes.c_size_t(nbytes)
         self._driver("cuMemMap", u64(address), size, ctypes.c_size_t(0), u64(handle), u64(0))
         self._driver("cuMemSetAccess", u64(address), size, ctypes.byref(rights), ctypes.c_size_t(1))

@@ -1,0 +1,134 @@
+"""The time of a call on several GPUs as the witness sees it, by the counters of all of them.
+
+On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, the
+copy that the judge takes of the answer when the contestant says that it is done, and mark C. A call lasts from the
+first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is
+left for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by
+what passes over PCIe and NVLink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelcup_harness.clocks import trace
+from kernelcup_harness.clocks.replay.timer_line import TimerLine, TimerRefused
+from kernelcup_harness.clocks.replay.witnessed import drawn
+from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
+from kernelcup_harness.wire.channel import Channel
+
+PATIENCE_S = 30.0
+WRITING_NS = 20_000.0
+"""Longest time to write a small input; a large one takes what the device's memory takes."""
+WRITING_BYTES_A_NS = 200.0
+"""Slowest speed at which a device copies its own memory."""
+
+
+class WorkBeside(trace.Unreadable):
+    """A GPU did something else while the judge wrote an input or copied an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of one call, the same on all GPUs; only the judge knows how long they are."""
+
+    before_input: trace.Mark
+    before_call: trace.Mark
+    after_call: trace.Mark
+
+    @classmethod
+    def draw(cls) -> Marks:
+        """Return marks that were never seen."""
+        return cls(drawn(), drawn(), drawn())
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a GPU began a call and ended it, by the devices' timer in nanoseconds."""
+
+    begin_ns: float
+    end_ns: float
+
+
+class RanksWitness:
+    """Watches calls on several GPUs.
+
+    Args:
+        channel: To the witness.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._line = TimerLine(channel)
+
+    def greet(self, timeout_s: float) -> str:
+        """Wait for its hello; return why it cannot see the counters, empty if it can. Raise ``TimerFailed``."""
+        return self._line.greet(timeout_s)
+
+    def begin(self) -> None:
+        """Begin a watch."""
+        self._line.ask(Watch(), Watching, timeout_s=PATIENCE_S)
+
+    def end(self) -> None:
+        """End the watch."""
+        self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
+
+    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
+        """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
+
+        Raise ``Unreadable``.
+        """
+        return [span_of(*self._seen(rank), marks, *sizes) for rank, sizes in enumerate(nbytes)]
+
+    def _seen(self, device: int) -> tuple[list[trace.Stretch], list[trace.Copy]]:
+        try:
+            seen = self._line.ask(Tell(device=device), Seen, timeout_s=PATIENCE_S)
+        except TimerRefused as refused:
+            raise trace.Unreadable(refused.text) from refused
+        stretches = [trace.Stretch(each[0], each[1], int(each[2])) for each in seen.stretches]
+        return stretches, [trace.Copy(*each) for each in seen.copies]
+
+
+def span_of(
+    stretches: Sequence[trace.Stretch],
+    copies: Sequence[trace.Copy],
+    marks: Marks,
+    input_bytes: int,
+    answer_bytes: int,
+) -> Span:
+    """Return the span of a call on one GPU.
+
+    Raise ``Unreadable`` if a mark is missing, nothing was done, or something else was while the input was written or
+    the answer handed over.
+    """
+    begin = trace.first_place(marks.before_input, stretches, 0) + 2
+    end = trace.first_place(marks.before_call, stretches, begin)
+    writing, longest_ns = stretches[begin:end], WRITING_NS + input_bytes / WRITING_BYTES_A_NS
+    if trace.total(writing) > 1 or sum(each.end_ns - each.start_ns for each in writing) > longest_ns:
+        raise WorkBeside(f"work while the input was written: {trace.shown(writing)}")
+    seen = trace.calls(stretches[end:], [(marks.before_call, marks.after_call)])[0]
+    if not seen:
+        raise trace.Unreadable("nothing was seen of the call")
+    work, copy = seen[:-1], seen[-1]
+    if copy.dispatches != 1 or copy.end_ns - copy.start_ns > WRITING_NS + answer_bytes / WRITING_BYTES_A_NS:
+        raise WorkBeside(f"work while the answer was copied: {trace.shown([copy])}")
+    from_ns = stretches[end + 1].end_ns
+    moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
+    if not work and not moved:
+        raise trace.Unreadable("nothing was seen of the call")
+    begins = [*(each.start_ns for each in work[:1]), *(each.start_ns for each in moved)]
+    return Span(min(begins), max([*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]))
+
+
+def skew_ns(spans: Sequence[Span]) -> float:
+    """Return how much later than the first GPU the last one began."""
+    begins = [each.begin_ns for each in spans]
+    return max(begins) - min(begins)
+
+
+def time_ns(spans: Sequence[Span]) -> float:
+    """Return the time of a call: from the first activity of any GPU to the last.
+
+    Not from the start of the GPU that began last: one that waits for another's work would begin after it.
+    """
+    return max(each.end_ns for each in spans) - min(each.begin_ns for each in spans)
