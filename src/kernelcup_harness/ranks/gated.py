@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,28 +12,18 @@ import torch.distributed as dist
 
 from kernelcup_harness.clocks.trace import Mark
 from kernelcup_harness.core.answer import MOST_TENSORS, Copied, Form, Pending, raise_failure
-from kernelcup_harness.core.call import PLACES, Caller, laid_out
+from kernelcup_harness.core.call import Caller, laid_out
 from kernelcup_harness.device.nvidia.driver import Driver
 from kernelcup_harness.device.nvidia.l2_cache import OwnWork
 from kernelcup_harness.device.nvidia.window import Region, Window
 from kernelcup_harness.ranks.errors import NotQueued
+from kernelcup_harness.ranks.messages import GateFound, GivePlaced, Queue, Settle, UseGate
 from kernelcup_harness.window.addresses import HEAP, WINDOW, granules
 from kernelcup_harness.window.allocator import bytes_at
 from kernelcup_harness.wire import aliasing, values
-from kernelcup_harness.wire.channel import BrokenProtocol, ChannelTimeout
-from kernelcup_harness.wire.messages import (
-    Done,
-    GateFound,
-    Go,
-    Returned,
-    Settle,
-    UseGate,
-    pack,
-    unpack,
-)
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelTimeout
+from kernelcup_harness.wire.messages import Done, Given, InputLayout, Returned, pack, unpack
 
-SLOT = PLACES
-"""The place for inputs of such calls, behind those of others."""
 QUEUED_S = 5.0
 """Longest time in which a call is queued: one that waits for the device itself never is."""
 HEAP_SHARE = 0.3
@@ -46,11 +37,12 @@ class GatedCalls:
 
     Args:
         caller: Makes its ordinary calls.
+        channel: To the contestant.
         device: The number of the GPU.
     """
 
-    def __init__(self, caller: Caller, device: int) -> None:
-        self._caller = caller
+    def __init__(self, caller: Caller, channel: Channel, device: int) -> None:
+        self._caller, self._channel = caller, channel
         self._window = Window(Driver(), device=device)
         total = torch.cuda.get_device_properties(device).total_memory
         self._heap, self._heap_fd = self._window.create(HEAP, granules(int(HEAP_SHARE * total)))
@@ -77,9 +69,8 @@ class GatedCalls:
         region_fd = self._made_room(encoder.nbytes)
         encoder.fill(self._staged)
         torch.cuda.synchronize()
-        assert self._region is not None
-        self._caller.give_placed(SLOT, layout, (self._region.nbytes, region_fd), QUEUED_S)
-        go = pack(Go(slot=SLOT, profile=False, leaves=leaves or None, gate=number))
+        self._give(layout, region_fd)
+        go = pack(Queue(leaves=leaves or None, gate=number))
         try:
             frame = self._caller.line.reply(go, timeout_s=QUEUED_S)
         except ChannelTimeout:
@@ -90,6 +81,15 @@ class GatedCalls:
         raise_failure(frame)
         self._done = unpack(Done, frame)
         return self._nbytes
+
+    def _give(self, layout: InputLayout, region_fd: int | None) -> None:
+        """Have the tensors of the input made, in memory that the contestant may not have yet."""
+        assert self._region is not None
+        fds = [region_fd] if region_fd is not None else []
+        request = GivePlaced(layout=layout, region_bytes=self._region.nbytes)
+        self._caller.line.ask(request, Given, timeout_s=QUEUED_S, fds=fds)
+        for fd in fds:
+            os.close(fd)
 
     def write(self, marks: tuple[Mark, Mark]) -> None:
         """Wake the links, make a mark, write the input, and make the second mark."""
@@ -105,7 +105,7 @@ class GatedCalls:
     def drop(self, timeout_s: float) -> None:
         """Let a call end that was queued, or was too late for it."""
         if self._is_late:
-            self._caller.line.late(timeout_s=timeout_s)
+            self._channel.receive(timeout_s)
         self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
 
     def take(self, mark: Mark, timeout_s: float) -> Pending:

@@ -16,11 +16,11 @@ from kernelcup_harness.contestant.inputs import Slot
 from kernelcup_harness.device.nvidia.driver import Driver, DriverError
 from kernelcup_harness.device.nvidia.gate import Wait
 from kernelcup_harness.device.nvidia.window import Region, Window
+from kernelcup_harness.ranks.messages import GateFound
 from kernelcup_harness.window.addresses import HEAP, WINDOW
 from kernelcup_harness.window.allocator import Heap, WindowPool, bytes_at
 from kernelcup_harness.window.reasons import NoWindow
 from kernelcup_harness.wire import values
-from kernelcup_harness.wire.messages import GateFound
 
 
 class PlacedSlot(Slot):
@@ -37,16 +37,11 @@ class PlacedSlot(Slot):
         if self.region is not None:
             self._window.unmap(self.region)
         self.region = self._window.attach(fd, WINDOW, nbytes)
+        os.close(fd)
 
     def _placed(self, nbytes: int) -> torch.Tensor:
         assert self.region is not None
         return bytes_at(self.region.address, nbytes)
-
-    def touch(self) -> None:
-        """Leave the memory alone: it is the judge's to write."""
-
-    def fill(self, offset: int = 0, nbytes: int | None = None) -> None:
-        """Do nothing: the judge writes to the device itself."""
 
 
 class Gated:
@@ -61,7 +56,6 @@ class Gated:
         self._window: Window | None = None
         self._wait: Wait | None = None
         self._pool: WindowPool | None = None
-        self._slot: PlacedSlot | None = None
 
     def use(self, gate: int, heap: int, heap_bytes: int) -> GateFound:
         """Map the gate's page and the memory for answers, and reserve the addresses of inputs."""
@@ -73,13 +67,8 @@ class Gated:
         except (DriverError, NoWindow, OSError) as error:
             return GateFound(trouble=str(error)[:1000])
         self._pool = WindowPool(Heap(HEAP, heap_bytes))
+        self.slot = PlacedSlot(self._window)
         return GateFound()
-
-    def slot(self) -> PlacedSlot:
-        """Return a place for inputs in the judge's memory."""
-        assert self._window is not None
-        self._slot = PlacedSlot(self._window)
-        return self._slot
 
     def queue(self, number: int) -> None:
         """Have all that is queued from here on wait for the gate."""
@@ -95,11 +84,8 @@ class Gated:
         """Return an answer whose tensors the judge can read: copies of those that lie elsewhere."""
         assert self._pool is not None
         heap = self._pool.heap.addresses
-        given = (
-            self._slot.region.addresses
-            if self._slot is not None and self._slot.region is not None
-            else range(0)
-        )
+        region = self.slot.region
+        given = region.addresses if region is not None else range(0)
 
         def inside(tensor: torch.Tensor) -> torch.Tensor:
             there = tensor.data_ptr() in heap or tensor.data_ptr() in given
