@@ -44,8 +44,9 @@ from kernelcup_harness.wire.job_messages import MachineFacts
 
 WITNESS_S = 60.0
 """Time for the witness to begin, and for a contestant to find the gate."""
-REFERENCES_A_SAMPLE = 3
-"""How many inputs with the reference's answers a sample takes: for the call, for the comparison, for the check."""
+REFERENCES_A_SAMPLE = 4
+"""How many inputs with the reference's answers a sample takes: for the call, the comparison and the check, and to copy
+what they make."""
 WATCHED_S = 0.1
 """What the witness adds to a sample for each GPU."""
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.timer_line import TimerLine, TimerRefused
-from kernelcup_harness.clocks.replay.witnessed import drawn
+from kernelcup_harness.clocks.replay.witnessed import WitnessFailed, drawn
 from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Message
 
 PATIENCE_S = 30.0
 WRITING_NS = 20_000.0
@@ -72,12 +73,18 @@ class RanksWitness:
         return self._line.greet(timeout_s)
 
     def begin(self) -> None:
-        """Begin a watch."""
-        self._line.ask(Watch(), Watching, timeout_s=PATIENCE_S)
+        """Begin a watch. Raise ``WitnessFailed``."""
+        self._ask(Watch(), Watching)
 
     def end(self) -> None:
-        """End the watch."""
-        self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
+        """End the watch. Raise ``WitnessFailed``."""
+        self._ask(StopWatch(), Stopped)
+
+    def _ask(self, request: Message, expected: type[Message]) -> None:
+        try:
+            self._line.ask(request, expected, timeout_s=PATIENCE_S)
+        except TimerRefused as refused:
+            raise WitnessFailed(f"the witness: {refused.text}") from refused
 
     def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
         """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
