@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_spec
 from harness_runs import QUICK, RANKED
 
 import kernelcup.tasks
+from builders import make_spec
 from kernelcup_harness.protocol import (
     JobSpec,
     Limits,
