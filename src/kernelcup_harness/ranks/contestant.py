@@ -10,10 +10,10 @@ import torch
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.messages import GivePlaced, Join, Joined, Queue, Settle, Split, UseGate
 from kernelcup_harness.ranks.placed import Gated
-from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.wire import devices, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Done, FailureKind, Given, Message, Returned, failed, unpack

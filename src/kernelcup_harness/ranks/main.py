@@ -22,6 +22,7 @@ from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.device.port import NoGauge
 from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
+from kernelcup_harness.isolation.sizes import ranks_of, world_size_of
 from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.judge.main import SetUp
 from kernelcup_harness.protocol import (
@@ -37,7 +38,6 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.ranks.calls import LeaderCaller
 from kernelcup_harness.ranks.leader import LeaderChecks, Ranks, Stuck
-from kernelcup_harness.ranks.sizes import ranks_of, world_size_of
 from kernelcup_harness.ranks.witnessed import RanksWitness
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import MachineFacts
