@@ -45,7 +45,7 @@ GIVEN: Mapping[str, Given] = {
     "text": Given(
         options=("--text",),
         longest=LONGEST_TEXT,
-        help='Its page, in Markdown with mathematics, for example --text "$(cat event.md)".',
+        help="Its page, in Markdown with mathematics. Without it only who sees one of its leaderboards sees the event.",
     ),
     "opens_at": Given(
         options=("--opens",), parse=lambda text, _: parse_opening(text), help="When it begins."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from fastapi import Depends, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from kernelcup.app.boards import managing
@@ -19,7 +19,7 @@ from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.operation import OPERATIONS, Parameter, without_none
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.http.api.operations import Provided, body_of, said_of
+from kernelcup.http.api.operations import Provided, body_of, said_of, value_of
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -82,7 +82,35 @@ def _value(parameter: Parameter, fields: FormData, now: datetime) -> Any:
         raise InvalidValue(f"{parameter.key}: {len(text)} characters; {rule.longest} are allowed.")
     if parameter.kind is bool:
         return bool(text)
-    return (text if rule.parse is None else rule.parse(text, now)) if text else None
+    if not text:
+        return None
+    return value_of(parameter, text) if rule.parse is None else rule.parse(text, now)
+
+
+def shown_settings(parts: Sequence[Parameter], settings: object) -> dict[str, str | bool]:
+    """Return settings as a form shows them; of a list each entry is a line."""
+    return {each.name: _field(getattr(settings, each.name), "\n") for each in parts}
+
+
+def changed_settings(changes: Parameter, fields: FormData, settings: object) -> Any:
+    """Return what a form has changed of the settings that it showed. Raise ``InvalidValue``."""
+    given: dict[str, Any] = {}
+    for part in changes.given.parts:
+        (kind, is_optional), old = without_none(part.kind), _field(getattr(settings, part.name), "\n")
+        text = text_of(fields, part.name).replace("\r\n", "\n")
+        new = bool(text) if kind is bool else text
+        if new != old:
+            is_list = get_origin(kind) is not None
+            given[part.key] = text.splitlines() if is_list else (new or None) if is_optional else new
+    return _read(changes, body_of("SettingsIn", [changes]), given)
+
+
+def _read(changes: Parameter, form: type[BaseModel], given: Mapping[str, Any]) -> Any:
+    try:
+        return said_of(changes, form.model_validate(given))
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise InvalidValue("; ".join(told)) from error
 
 
 def list_of(fields: FormData, name: str) -> str:
@@ -116,7 +144,7 @@ def _values(settings: BoardSettings) -> dict[str, Any]:
     return {name: _field(getattr(settings, name)) for name in SETTING_TYPES}
 
 
-def _field(value: object) -> str | bool:
+def _field(value: object, between: str = ", ") -> str | bool:
     """Return a setting as it is typed in or ticked."""
     match value:
         case bool():
@@ -126,7 +154,9 @@ def _field(value: object) -> str | bool:
         case Enum():
             return str(value.value)
         case tuple() | list():
-            return ", ".join(value)
+            return between.join(value)
+        case float():
+            return str(value).removesuffix(".0")
     return str(value)
 
 
@@ -161,12 +191,8 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
         given.pop("devices", None)
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
-    try:
-        settings: BoardChanges = said_of(CHANGES, SETTINGS_FORM.model_validate(given))
-        return settings
-    except ValidationError as error:
-        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise InvalidValue("; ".join(told)) from error
+    settings: BoardChanges = _read(CHANGES, SETTINGS_FORM, given)
+    return settings
 
 
 def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:
