@@ -122,7 +122,10 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     events.create_event(db, person("grace", Role.CREATOR).actor, "spring", settings, now=NOW)
     make_board(db, event="spring")
     ada = person("ada")
-    page = visitor(ada, width=390).open("/e/spring")
+    ada_visits = visitor(ada, width=390)
+    page = ada_visits.open("/b/double")
+    page.get_by_role("link", name="Register for spring").click()
+    assert page.url == ada_visits.open("/b/double/submit").url  # the form leads there, too
     page.get_by_label("Lab").fill("Night")
     page.get_by_label("I accept the rules and the licence MIT.").check()
     page.get_by_role("button", name="Register").click()
