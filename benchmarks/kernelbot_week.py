@@ -101,11 +101,16 @@ class Here:
             return db.execute(query).fetchall()
 
     def wait(self) -> None:
-        """Wait until all jobs have ended."""
-        until = time.monotonic() + PATIENCE_S
+        """Wait until all jobs have ended, as long as one after the other does."""
+        until, before = time.monotonic() + PATIENCE_S, -1
         while time.monotonic() < until:
-            if not self.rows("SELECT 1 FROM jobs WHERE state IN ('queued', 'claimed', 'running') LIMIT 1"):
+            waiting = self.rows("SELECT count(*) FROM jobs WHERE state IN ('queued', 'claimed', 'running')")[
+                0
+            ][0]
+            if not waiting:
                 return
+            if waiting != before:
+                until, before = time.monotonic() + PATIENCE_S, waiting
             time.sleep(1)
         raise SystemExit("not all jobs ended")
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
-from typing import TYPE_CHECKING
 
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol.variables import CLEAN_ROOM, RANKS
+from kernelcup_harness.protocol.variables import CLEAN_ROOM
+from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
-
-if TYPE_CHECKING:
-    from kernelcup_harness.device.nvidia.hands import GpuHands
 
 MAX_FRAME = 16 << 20
 
@@ -42,18 +39,13 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     if os.environ.get(RANKS):
         from kernelcup_harness.ranks.contestant import split
 
-        split(channel, serve, max_bytes=MAX_FRAME)
+        split(channel, max_bytes=MAX_FRAME)
     hands = None
     if os.environ.get(CLEAN_ROOM):
         from kernelcup_harness.device.nvidia.hands import GpuHands
 
         # Before anything uses the driver: code that is loaded earlier would not be seen.
         hands = GpuHands()
-    serve(channel, hands)
-
-
-def serve(channel: Channel, hands: GpuHands | None = None) -> None:
-    """Serve a job over a channel until it is closed."""
     # Without a channel nothing can be reported. Exit handlers of the submission are not run.
     try:
         Contestant(channel, hands=hands).serve()

@@ -49,7 +49,7 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
     }
-    if job.spec.ranks:
+    if job.spec.multi_gpu:
         from kernelcup_harness.ranks import main as ranks
 
         ranks.judge(job.spec, job.secret, job.runner, channels)

@@ -7,7 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from discord_loopback import LoopbackDiscord
+from discord_loopback import Channel, LoopbackDiscord
+from discord_loopback.messages import write
+from sqlalchemy import delete, update
 from stage import NO_MENTIONS, Stage, connected, staged
 
 from builders import NOW, make_device, make_task
@@ -17,6 +19,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.bot.delivery import forum
 from kernelcup.bot.messages import boards
 from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.tables import LeaderboardDeviceRow, LeaderboardRow
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +151,66 @@ async def test_a_thread_that_has_been_archived_since_is_found_again(stage: Stage
     stage.discord.advance(30 * 86400)
     await stage.look_at_forum()
     assert len(stage.discord.threads(stage.forum)) == 1
+
+
+def imported(stage: Stage, name: str, thread: Channel) -> None:
+    """Store a leaderboard that had a thread before it was imported."""
+    board = stage.board(name)
+    with stage.db.write() as session:
+        mine = update(LeaderboardRow).where(LeaderboardRow.id == board.id)
+        session.execute(mine.values(discord_thread=str(thread.id)))
+
+
+async def test_an_imported_leaderboard_keeps_the_thread_of_the_same_bot_whatever_its_name_is(
+    stage: Stage,
+) -> None:
+    stage.board("before")
+    await stage.look_at_forum()
+    thread = stage.posts()["before"]
+    for name in stage.bot.parts.memory.all_under("forum:"):
+        stage.bot.parts.memory.put(name, None)
+    with stage.db.write() as session:
+        session.execute(delete(LeaderboardDeviceRow))
+        session.execute(delete(LeaderboardRow))
+    imported(stage, "after", thread)
+    stage.discord.advance(30 * 86400)
+    await stage.look_at_forum()
+    assert stage.discord.threads(stage.forum) == [thread]
+    assert len(stage.discord.messages(thread)) == 1
+    change(stage, "after", devices=["MI300"])
+    await stage.look_at_forum()
+    assert "`MI300`" in stage.top("before").content
+
+
+async def test_the_facts_of_an_imported_leaderboard_come_into_the_thread_of_another_bot(stage: Stage) -> None:
+    other = stage.guild.add_member("kernelbot")
+    thread = stage.guild.open_thread(stage.forum, "double", other)
+    write(stage.discord.world, thread, other.user, {"content": "What was written before."}, [])
+    imported(stage, "double", thread)
+    stage.discord.advance(30 * 86400)
+    await stage.look_at_forum()
+    await stage.look_at_forum()
+    assert stage.discord.threads(stage.forum) == [thread]
+    (facts,) = texts_of(stage, "double")
+    assert "https://cup.example.org/b/double" in facts
+    change(stage, "double", devices=["MI300"])
+    await stage.look_at_forum()
+    assert "`MI300`" in texts_of(stage, "double")[0]
+
+
+@pytest.mark.parametrize("why", ["deleted", "locked", "elsewhere"])
+async def test_an_imported_leaderboard_whose_thread_cannot_be_used_gets_a_new_one(
+    stage: Stage, why: str
+) -> None:
+    parent = stage.room if why == "elsewhere" else stage.forum
+    thread = stage.guild.open_thread(parent, "old", stage.guild.add_member("kernelbot"))
+    imported(stage, "double", thread)
+    if why == "deleted":
+        stage.guild.delete_channel(thread)
+    elif thread.thread is not None:
+        thread.thread.locked = why == "locked"
+    await stage.look_at_forum()
+    assert "https://cup.example.org/b/double" in stage.top("double").content
 
 
 async def test_a_role_hears_of_new_leaderboards(stage: Stage) -> None:

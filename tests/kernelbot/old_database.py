@@ -81,8 +81,8 @@ def fill(connection: Connection) -> None:
         "rate_limit",
         {"leaderboard_id": 1, "mode_category": "test", "max_submissions_per_hour": 9},
     )
-    for number, content in enumerate((b"# one\n", b"# two\n", LATIN, b"# nul \x00\n"), 1):
-        _insert(connection, "code_files", {"id": number, "code": content})
+    for content in (b"# one\n", b"# two\n", LATIN, b"# nul \x00\n"):
+        _insert(connection, "code_files", {"code": content})
     for code, user, claimed in (("abcd-efil", None, None), ("used", ADA, THEN)):
         _insert(connection, "leaderboard_invite", {"code": code, "user_id": user, "claimed_at": claimed})
     for invite in (1, 2):

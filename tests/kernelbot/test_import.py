@@ -37,6 +37,7 @@ from kernelcup.tables import (
 )
 from kernelcup_kernelbot.commands import app as commands
 from kernelcup_kernelbot.importing import run
+from kernelcup_kernelbot.importing.imported import BROUGHT
 from kernelcup_kernelbot.importing.submissions import ROOM
 from service import client
 
@@ -73,6 +74,11 @@ def counts(db) -> dict[str, int]:
         }
 
 
+def unjudged(found) -> list[str]:
+    """Return why tasks cannot be judged here."""
+    return found.notes["closed, its task cannot be judged here"]
+
+
 def rows(db, query):
     with db.read() as session:
         return session.execute(query).all()
@@ -80,7 +86,7 @@ def rows(db, query):
 
 def test_all_places_are_as_before(db, bring) -> None:
     found = bring()
-    assert (found.compared, found.differences) == (7, [])
+    assert (found.places, found.differences) == (7, [])
     first = standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)
     placed = [(each.rank, each.submission_id, each.score_s) for each in first]
     assert placed == [(1, 16, 1.2e-3), (2, 12, 1.5e-3), (3, 19, 3.0e-3)]
@@ -100,14 +106,10 @@ def test_a_second_import_changes_nothing(db, bring) -> None:
     bring()
     before = counts(db)
     again = bring()
-    assert (again.people.made, again.boards.made, again.submissions.made, again.people.tokens) == (
-        0,
-        [],
-        0,
-        0,
-    )
+    brought = {name: again.counts[name] for name in BROUGHT}
+    assert brought == dict.fromkeys(BROUGHT, 0)
     assert counts(db) == before
-    assert again.compared == 7
+    assert again.places == 7
 
 
 def test_a_later_import_brings_what_is_new(db, bring, old) -> None:
@@ -116,7 +118,7 @@ def test_a_later_import_brings_what_is_new(db, bring, old) -> None:
         ranked(connection, 30, ADA, 1.0e-3, at=NOW - timedelta(hours=1))
         ranked(connection, 31, ADA, 0.9e-3, at=NOW - timedelta(days=20))
     found = bring(since=NOW - timedelta(days=1))
-    assert found.submissions.made == 1
+    assert found.counts["submissions"] == 1
     assert [each.user_id for each in found.differences] != []  # 31 is older than asked for
     assert bring().differences == []
     assert standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)[0].submission_id == 31
@@ -135,11 +137,11 @@ def test_a_dry_run_tells_all_and_writes_nothing(db, bring) -> None:
     before = counts(db)
     found = bring(dry_run=True)
     assert counts(db) == before
-    assert (found.people.made, len(found.boards.made), found.submissions.made) == (6, 4, 12)
-    assert ("Ada 🚀 Lovelace", "Ada-Lovelace") in found.people.renamed
-    assert found.people.guessed == {"discord": 1, "github": 2}
-    assert set(found.boards.unjudged) == {"broken"}
-    assert found.boards.unknown_devices == {"B200_Nebius": ["vectoradd"]}
+    assert [found.counts[name] for name in ("users", "leaderboards", "submissions")] == [6, 4, 12]
+    assert "'Ada 🚀 Lovelace' -> Ada-Lovelace" in found.notes["shown name -> account"]
+    assert (found.counts["guessed_discord"], found.counts["guessed_github"]) == (1, 2)
+    assert [each.partition(":")[0] for each in unjudged(found)] == ["broken"]
+    assert found.notes["device not configured"] == ["B200_Nebius of vectoradd"]
 
 
 def test_names_become_names_of_accounts(db, bring) -> None:
@@ -170,14 +172,14 @@ def name_of(db, subject: str) -> str:
 
 def test_a_user_who_signed_in_here_before_keeps_the_account(db, bring) -> None:
     mine = accounts.sign_in(db, provider="github", subject=BOB, login="robert", now=NOW)
-    assert bring().people.ids[BOB] == mine
+    assert bring().users[BOB] == mine
 
 
 def test_a_banned_user_stays_banned_and_unfinished_registrations_stay_behind(db, bring) -> None:
     found = bring()
     banned = rows(db, select(UserRow.name).where(UserRow.banned_at.is_not(None)))
     assert [name for (name,) in banned] == ["bob-2"]
-    assert found.people.left_out == 1
+    assert found.counts["unfinished"] == 1
 
 
 def test_old_secrets_of_clients_go_on_working(db, bring) -> None:
@@ -238,7 +240,7 @@ def test_the_evidence_has_the_figures_of_each_stage(db, bring) -> None:
 
 def test_a_submission_without_results_ends_without_one(db, bring) -> None:
     found = bring()
-    assert found.submissions.ungraded == 1
+    assert found.counts["ungraded"] == 1
     view = service.show_submission(db, 23, viewer=OPERATOR)
     assert (view.mode.value, view.ended, view.jobs[0].state.value) == ("test", True, "cancelled")
 
@@ -246,10 +248,10 @@ def test_a_submission_without_results_ends_without_one(db, bring) -> None:
 def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> None:
     with autocommitting(old) as connection:
         submission(connection, 40, ADA, done=False, status="running", at=NOW - timedelta(minutes=5))
-    assert bring().submissions.waiting == {40}
+    assert bring().absent == {40}
     with autocommitting(old) as connection:
         connection.execute(text("UPDATE leaderboard.submission SET done = true WHERE id = 40"))
-    assert bring().submissions.made == 1
+    assert bring().counts["submissions"] == 1
 
 
 def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
@@ -258,7 +260,7 @@ def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     bring()
     withdrawal.delete_submission(db, 16, by=OPERATOR, now=NOW)
     again = bring()
-    assert (again.submissions.made, again.submissions.deleted, again.differences) == (0, {16}, [])
+    assert (again.counts["submissions"], again.absent, again.differences) == (0, {16}, [])
 
 
 def test_another_submission_with_a_number_of_kernelbots_is_refused(db, bring) -> None:
@@ -278,8 +280,19 @@ def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db,
     assert boards["class"].visibility == Visibility.CLOSED
     assert boards["over"].deadline < NOW
     assert (boards["broken"].deadline, boards["broken"].after_deadline) == (NOW, "closed")
-    assert "is not among `files`" in found.boards.unjudged["broken"]
+    assert "is not among `files`" in unjudged(found)[0]
     assert {boards[name].code_policy for name in boards} == {"never"}
+
+
+def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> None:
+    with autocommitting(old) as connection:
+        connection.exec_driver_sql("UPDATE leaderboard.leaderboard SET forum_id = -1 WHERE name = 'over'")
+        connection.exec_driver_sql(
+            "UPDATE leaderboard.leaderboard SET forum_id = 1::bigint << 60 WHERE name = 'class'"
+        )
+    bring()
+    threads = dict(rows(db, select(LeaderboardRow.name, LeaderboardRow.discord_thread)))
+    assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77"}
 
 
 def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
@@ -352,7 +365,7 @@ def test_the_command_prints_and_checks(db, db_url, old, tmp_path, monkeypatch) -
     assert done.exit_code == 0, done.output
     assert "places as before: 7 of 7" in done.output
     again = CliRunner().invoke(commands, ["import", old, "--json"])
-    assert json.loads(again.output)["submissions"]["made"] == 0
+    assert json.loads(again.output)["submissions"] == 0
 
 
 def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_path, monkeypatch) -> None:
@@ -368,7 +381,7 @@ def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_pat
 
 
 def test_runs_count_once_for_each_gpu(db, bring) -> None:
-    assert bring().submissions.runs == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
+    assert bring().counts["results"] == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
 
 
 def test_views_are_refused_on_sqlite(tmp_path) -> None:

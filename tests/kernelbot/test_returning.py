@@ -163,6 +163,14 @@ def test_what_kernelbot_cannot_have_is_counted_with_the_reason(old, db, send, fi
     assert bring_back(old, db).written["submission"] == 1
 
 
+def test_a_leaderboard_that_the_import_renamed_is_found(old, db, send, finish) -> None:
+    old[1].execute(text("UPDATE leaderboard.leaderboard SET name = 'double trouble' WHERE name = 'double'"))
+    make_board(db, name="double-trouble", devices=["H100"])
+    send(ADA, "x = 1\n", board="double-trouble")
+    finish(make_report((1000.0,)))
+    assert bring_back(old, db).written["submission"] == 1
+
+
 def test_what_came_before_the_switch_or_from_kernelbot_stays_out(old, db, send, finish, clock) -> None:
     send(ADA, "x = 1\n")
     finish(make_report((1000.0,)))

@@ -184,6 +184,8 @@ class Leaderboard(BoardSettings):
     """:meth:`Task.judging` of its task and harness: only results with an equal value rank."""
     notice: str = ""
     """A notice for participants if others see more of them than was promised when they submitted."""
+    discord_thread: str = ""
+    """The number of the thread that it had before it was imported; empty for none."""
     seeds_below: int | None = None
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
     licence: str = ""

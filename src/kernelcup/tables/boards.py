@@ -61,6 +61,8 @@ class LeaderboardRow(Base):
     """When that last changed; None if it never did."""
     notice: Mapped[str] = mapped_column(default="", server_default="")
     """Notices for participants about changes."""
+    discord_thread: Mapped[str] = mapped_column(default="", server_default="")
+    """The number of the thread that it had before it was imported; empty for none."""
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)
     course_id: Mapped[int | None] = mapped_column(ForeignKey("courses.id", ondelete="SET NULL"), index=True)
     event_id: Mapped[int | None] = mapped_column(

@@ -16,10 +16,17 @@ from typing import Protocol
 COUNTERS = ("sm__cycles_active.max", "sm__cycles_elapsed.max", "gr__dispatch_count.sum")
 """The hardware's counters, in the order of a sample's values; all in one pass. Instructions could be counted as well,
 which makes each sample three times as large and slower to read."""
-WITH_TRAFFIC = (*COUNTERS, "lts__t_sectors.sum")
-"""With what passes through the cache, 32 bytes a sector: also copies that multiprocessors have no part in."""
-COPYING_SECTORS = 1_500
-"""Of one sample: more than an idle device moves, of which 900 were seen, and less than a copy of 64 KiB."""
+WITH_TRAFFIC = (
+    *COUNTERS,
+    "pcie__read_bytes.sum",
+    "pcie__write_bytes.sum",
+    "nvlrx__bytes.sum",
+    "nvltx__bytes.sum",
+)
+"""With what passes over the device's links: also copies that multiprocessors have no part in."""
+COPYING_BYTES = (16_384.0, 32_768.0, 4_096.0, 4_096.0)
+"""Of one sample, by link: more than an idle device moves, whose counters alone write 12 KiB, and less than a copy of
+64 KiB."""
 INTERVAL_NS = 2_000
 """Between two samples. The time of a stretch is finer: cycles count within a sample."""
 IDLE_NS = 6_000
@@ -71,17 +78,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What passed through the cache without a multiprocessor.
+    """What passed over the links without a multiprocessor.
 
     Args:
         start_ns: The beginning of the first sample that shows it.
         end_ns: The end of the last one.
-        sectors: Of 32 bytes.
     """
 
     start_ns: float
     end_ns: float
-    sectors: float
 
 
 class Unreadable(Exception):
@@ -109,19 +114,19 @@ def cut(samples: Sequence[Sample]) -> list[Stretch]:
 
 
 def copies(samples: Sequence[Sample]) -> list[Copy]:
-    """Return what passed through the cache while no multiprocessor worked: copies by the device's own engines.
+    """Return what passed over the links while no multiprocessor worked: copies by the device's own engines.
 
     Takes the counters of :data:`WITH_TRAFFIC`.
     """
     found: list[Copy] = []
     for sample in samples:
-        sectors = sample.values[3]
-        if sectors < COPYING_SECTORS or active_ns(sample) or sample.values[2]:
+        links = zip(sample.values[len(COUNTERS) :], COPYING_BYTES, strict=True)
+        if active_ns(sample) or sample.values[2] or all(moved < least for moved, least in links):
             continue
         if found and sample.start_ns - found[-1].end_ns <= IDLE_NS:
-            found[-1] = Copy(found[-1].start_ns, sample.end_ns, found[-1].sectors + sectors)
+            found[-1] = Copy(found[-1].start_ns, sample.end_ns)
         else:
-            found.append(Copy(sample.start_ns, sample.end_ns, sectors))
+            found.append(Copy(sample.start_ns, sample.end_ns))
     return found
 
 

@@ -109,5 +109,5 @@ class Witness:
             return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
         return Seen(
             stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches],
-            copies=[[each.start_ns, each.end_ns, each.sectors] for each in copies[:MOST_STRETCHES]],
+            copies=[[each.start_ns, each.end_ns] for each in copies[:MOST_STRETCHES]],
         )

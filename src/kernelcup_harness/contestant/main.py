@@ -36,16 +36,12 @@ from kernelcup_harness.wire.messages import (
     Given,
     Go,
     Hello,
-    Join,
-    Joined,
     Load,
     Message,
     Prepare,
     Ready,
     Returned,
-    Settle,
     Take,
-    UseGate,
     UseNoop,
     failed,
     pack,
@@ -53,7 +49,7 @@ from kernelcup_harness.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from kernelcup_harness.contestant import gated, inputs, window_calls
+    from kernelcup_harness.contestant import inputs, window_calls
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
@@ -91,20 +87,15 @@ class Contestant:
         # Looked up before the submission is imported, which may replace it.
         self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else forms.nothing
         self._slot_type = inputs.Slot
-        self._device: Callable[[], int] = torch.cuda.current_device
-        self._gated: gated.Gated | None = None
         self._slots: dict[int, inputs.Slot] = {}
         self._waiting: Any = None
         """The input, the answer and the time of the call whose answer waits for ``take``."""
         self._noop = forms.Noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
-            Join: self._join,
-            UseGate: self._use_gate,
             Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
-            Settle: self._settled,
             Take: self._take,
             UseNoop: self._use_noop,
             Forget: self._forget,
@@ -140,20 +131,6 @@ class Contestant:
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
         return Ready()
-
-    def _join(self, message: Join) -> Message:
-        """Join the group of the submission's processes on several GPUs."""
-        from kernelcup_harness.ranks import group
-
-        group.join(message.rank, message.world_size, message.port)
-        return Joined()
-
-    def _use_gate(self, _message: UseGate) -> Message:
-        """Be ready to queue calls behind the judge's gate."""
-        from kernelcup_harness.contestant.gated import Gated
-
-        self._gated = Gated(self._device())
-        return self._gated.use(*self._channel.take_fds())
 
     def _prepare(self, message: Prepare) -> Message:
         """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""
@@ -194,11 +171,8 @@ class Contestant:
 
     def _give(self, message: Give) -> Message:
         """Prepare the tensors of an input, which the judge writes later."""
-        if message.slot not in self._slots:
-            made = self._gated.slot() if self._gated is not None and message.region_bytes else None
-            self._slots[message.slot] = made or self._slot_type(gpu=self._gpu)
-        slot = self._slots[message.slot]
-        self._adopt_arenas(message.arenas, slot, message.region_bytes)
+        slot = self._slots.setdefault(message.slot, self._slot_type(gpu=self._gpu))
+        self._adopt_arenas(message.arenas, slot)
         slot.describe(message.layout)
         self._expect(message.layout.answer)
         slot.touch()
@@ -212,10 +186,6 @@ class Contestant:
         slot.fill()
         slot.complete(message.leaves)
         self._settle()
-        if message.gate and self._gated is not None:
-            self._gated.queue(message.gate)
-            self._waiting = slot, self._called(slot), 1.0
-            return Returned()
         if message.profile:
             kernel, data = self._kernel, slot.data
             return self._profiler.inside(lambda: kernel(data), self._settle)
@@ -226,10 +196,6 @@ class Contestant:
         if not message.held:
             return self._handed_over(answer, ns)
         self._waiting = slot, answer, ns
-        return Returned()
-
-    def _settled(self, _message: Settle) -> Message:
-        self._settle()
         return Returned()
 
     def _take(self, message: Take) -> Message:
@@ -258,14 +224,10 @@ class Contestant:
         value = self._kernel(slot.data)
         return self._wire.contiguous(slot.data if slot.in_place else value)
 
-    def _adopt_arenas(self, names: list[ArenaName], slot: Any, region_bytes: int) -> None:
+    def _adopt_arenas(self, names: list[ArenaName], slot: Any) -> None:
         if not names:
             return
         for name, fd in zip(names, self._channel.take_fds(), strict=True):
-            if name is ArenaName.REGION:
-                slot.attach(fd, region_bytes)
-                os.close(fd)
-                continue
             arena = self._wire.Arena.adopt(fd)
             if name is ArenaName.INPUTS:
                 old, slot.arena = slot.arena, arena

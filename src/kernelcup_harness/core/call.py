@@ -7,9 +7,8 @@ memory. So no time can be made to look shorter: whoever reads early finds nothin
 from __future__ import annotations
 
 import ctypes
-import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -118,14 +117,12 @@ class Caller:
         timeout_s: float,
         profile: bool = False,
         private: Collection[int] = (),
-        ready: Callable[[], None] = lambda: None,
     ) -> Pending:
         """Call once with an input, timed from before it is handed out until the judge has the answer.
 
         Both copies through shared memory are included. Memory is shared and mapped before the clock starts. Open the
         answer before the next call. The judge overwrites ``private`` tensors of the input between the call's return
-        and the answer's copy: an answer that lies in them is lost. ``ready`` is called when only the input's bytes are
-        missing. Raise as :meth:`call` does.
+        and the answer's copy: an answer that lies in them is lost. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
         encoder, layout, leaves = laid_out(data, form)
@@ -137,7 +134,6 @@ class Caller:
         # This creates the tensors over whatever the memory holds.
         self._give(slot, layout, timeout_s)
         frame = pack(Go(slot=slot, profile=profile, held=bool(private), leaves=leaves or None))
-        ready()
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)
@@ -148,18 +144,6 @@ class Caller:
             unpack(Returned, reply)
             take = pack(Take(parts=overwritten(arena, encoder, data, private)))
             reply = self.line.reply(take, timeout_s=max(0.0, until - time.monotonic()))
-        return self.pending(reply, form, begin, profile=profile, overwritten=bool(private))
-
-    def pending(
-        self,
-        reply: dict[str, Any],
-        form: Form | None,
-        begin: int,
-        *,
-        profile: bool = False,
-        overwritten: bool = False,
-    ) -> Pending:
-        """Take the answer that a reply names; its time by the judge's clock began at ``begin``."""
         assert self._outputs is not None
         memory = self._taken(end_of(reply.get("table"), self._outputs.size))
         wall_ns = float(time.perf_counter_ns() - begin)
@@ -171,33 +155,13 @@ class Caller:
             check_bands=partial(
                 check_guards, memory.bytes, self._poison.pattern, min(self._poison.count, memory.size)
             ),
-            overwritten=overwritten,
+            overwritten=bool(private),
         )
 
-    def give_placed(
-        self,
-        slot: int,
-        layout: InputLayout,
-        form: Form | None,
-        region: tuple[int, int | None],
-        timeout_s: float,
-    ) -> None:
-        """Have the tensors of an input made in device memory, whose size and descriptor ``region`` has.
-
-        The descriptor is None if the contestant has it.
-        """
-        self._make_room(form)
-        nbytes, fd = region
-        if fd is not None:
-            self._fresh[ArenaName.REGION] = fd
-        self._give(slot, layout, timeout_s, nbytes)
-        if fd is not None:
-            os.close(fd)
-
-    def _give(self, slot: int, layout: InputLayout, timeout_s: float, region_bytes: int = 0) -> None:
+    def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:
         """Have the tensors of an input made, in shared memory that the contestant may not have yet."""
         fresh, self._fresh = self._fresh, {}
-        request = Give(slot=slot, layout=layout, arenas=list(fresh), region_bytes=region_bytes)
+        request = Give(slot=slot, layout=layout, arenas=list(fresh))
         self.line.ask(request, Given, timeout_s=timeout_s, fds=list(fresh.values()))
 
     def open(self, pending: Pending) -> Answer:

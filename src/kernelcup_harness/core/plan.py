@@ -154,7 +154,7 @@ def captures(spec: JobSpec) -> bool:
     """Return whether the calls of a job are to be captured and replayed."""
     timed = spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
     replays = timed or (spec.mode is Mode.PROFILE and spec.profile.way is ProfileWay.REPLAYED)
-    return replays and spec.backend is Backend.CUDA and spec.replay is None and not spec.ranks
+    return replays and spec.backend is Backend.CUDA and spec.replay is None and not spec.multi_gpu
 
 
 def meets_hidden(spec: JobSpec) -> bool:

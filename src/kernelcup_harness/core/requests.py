@@ -55,10 +55,6 @@ class Line:
             raise BrokenProtocol("an answer to another request")
         return reply
 
-    def late(self, *, timeout_s: float) -> None:
-        """Wait for a reply that did not come in time, whatever it is. Raise what the channel raises."""
-        self._channel.receive(timeout_s)
-
 
 def hello(channel: Channel) -> None:
     """Wait for a contestant's hello, which comes once."""

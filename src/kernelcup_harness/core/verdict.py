@@ -23,12 +23,8 @@ FAILURES = {
     FailureKind.TOO_LARGE: (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
     FailureKind.TIME: (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME),
 }
-
-
 WITHOUT_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
 """Texts of the driver and its libraries when no device memory is left."""
-
-
 LOST = "the submission's process ended"
 
 
@@ -86,8 +82,7 @@ def of_channel(
     """
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
-    case = "" if called is None else f", in case {called.index}"
-    case += getattr(error, "ranks", "")
+    case = "" if called is None else f", in case {called.index}{getattr(error, 'ranks', '')}"
     role = SUBMISSION if called is None else called.role
     if isinstance(error, ChannelTimeout) and longest_s < math.inf:
         text = f"a call did not end within {longest_s:.3g} s{case}"

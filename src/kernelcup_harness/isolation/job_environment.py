@@ -17,6 +17,7 @@ from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, SourceTree
 from kernelcup_harness.protocol.files import import_name
 from kernelcup_harness.protocol.variables import COMPILE_FOR, PER_THREAD
+from kernelcup_harness.ranks.sizes import ranks_of
 
 WATCH_INTERVAL_S = 0.1
 
@@ -54,7 +55,7 @@ def hides(tree: SourceTree) -> str:
 
 def memory_limit(spec: JobSpec) -> int:
     """Return the host memory in bytes that a contestant may use on this machine."""
-    return min(spec.limits.memory_bytes * max(1, spec.ranks), int(processes.total_memory() * 0.6))
+    return min(spec.limits.memory_bytes * max(1, ranks_of(spec)), int(processes.total_memory() * 0.6))
 
 
 def group_memory(spec: JobSpec) -> int:

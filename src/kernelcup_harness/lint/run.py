@@ -37,6 +37,7 @@ from kernelcup_harness.wire.messages import End, Message, pack, unpack_any
 MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
 START_GRACE_S = 120.0
+BY_JOBS_ONLY = "a task on several GPUs is tried by jobs only: no wrong answers are given to its checker here"
 
 # Severity of an accepted null. The allowed precision is the author's choice, hence a warning.
 SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
@@ -48,6 +49,8 @@ def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
     Large seeds are tried on its inputs and, with ``nulls``, null submissions on its checker; without,
     the checker gets the reference's own answers only.
     """
+    if spec.multi_gpu:
+        return LintReport(notes=[BY_JOBS_ONLY])
     processes.adopt_orphans()
     gathered = Gathered(spec)
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there()

@@ -296,21 +296,6 @@ class JobSpec:
     rival_binary: KeptBinary | None = None
     """The same for the rival."""
 
-    @property
-    def ranks(self) -> int:
-        """How many processes the standard harness calls a submission in at once: the largest ``world_size``; 0 if the
-        task is not ``multi_gpu``."""
-        if not self.multi_gpu:
-            return 0
-        cases = [*self.tests, *self.benchmarks, *self.hidden_tests, *self.hidden_benchmarks]
-        return max((world_size_of(case) for case in cases), default=1)
-
-
-def world_size_of(case: Parameters) -> int:
-    """Return on how many GPUs a case is called; 1 if it does not say."""
-    found = case.get("world_size")
-    return found if isinstance(found, int) and found > 0 else 1
-
 
 def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""

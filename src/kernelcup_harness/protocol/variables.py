@@ -10,10 +10,6 @@ PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
 CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
 
 
-# This variable says on how many GPUs a judge and a contestant work, each with a process for one of them.
-RANKS = "KERNELCUP_RANKS"
-
-
 # This variable makes a contestant mark the call that a profiler around it is to see.
 MARKS_CALLS = "KERNELCUP_MARKS_CALLS"
 # This variable has submissions in CUDA C++ compiled with checks, for tests.

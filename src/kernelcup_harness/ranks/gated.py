@@ -2,66 +2,62 @@
 
 from __future__ import annotations
 
-import time
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from kernelcup_harness.clocks.trace import Mark
-from kernelcup_harness.core.answer import Form, Pending
-from kernelcup_harness.core.call import PLACES, Caller, laid_out
+from kernelcup_harness.core.answer import MOST_TENSORS, Copied, Form, Pending, raise_failure
+from kernelcup_harness.core.call import Caller, laid_out
 from kernelcup_harness.device.nvidia.driver import Driver
 from kernelcup_harness.device.nvidia.l2_cache import OwnWork
 from kernelcup_harness.device.nvidia.window import Region, Window
 from kernelcup_harness.ranks.errors import NotQueued
-from kernelcup_harness.window.addresses import WINDOW, granules
+from kernelcup_harness.ranks.messages import GateFound, GivePlaced, Queue, Settle, UseGate
+from kernelcup_harness.window.addresses import HEAP, WINDOW, granules
 from kernelcup_harness.window.allocator import bytes_at
-from kernelcup_harness.wire import aliasing
-from kernelcup_harness.wire.channel import ChannelTimeout
-from kernelcup_harness.wire.messages import (
-    Failed,
-    GateFound,
-    Go,
-    Returned,
-    Settle,
-    Take,
-    UseGate,
-    pack,
-    unpack,
-)
+from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelTimeout
+from kernelcup_harness.wire.messages import Done, Given, InputLayout, Returned, pack, unpack
 
-SLOT = PLACES
-"""The place for inputs of such calls, behind those of others."""
 QUEUED_S = 5.0
 """Longest time in which a call is queued: one that waits for the device itself never is."""
+HEAP_SHARE = 0.3
+"""Of a device's memory: for the tensors that a submission makes in a call."""
 WOKEN_BYTES = 64 << 10
 """What the judges send to each other before each call: links that have slept take 90 us longer."""
 
 
 class GatedCalls:
-    """Queues calls of one contestant and writes their inputs.
+    """Queues calls of one contestant, writes their inputs and reads their answers.
 
     Args:
-        caller: Makes its ordinary calls, and has the memory of its answers.
+        caller: Makes its ordinary calls.
+        channel: To the contestant.
         device: The number of the GPU.
     """
 
-    def __init__(self, caller: Caller, device: int) -> None:
-        self._caller = caller
+    def __init__(self, caller: Caller, channel: Channel, device: int) -> None:
+        self._caller, self._channel = caller, channel
         self._window = Window(Driver(), device=device)
+        total = torch.cuda.get_device_properties(device).total_memory
+        self._heap, self._heap_fd = self._window.create(HEAP, granules(int(HEAP_SHARE * total)))
         self._own = OwnWork()
-        self._is_late = False
-        self._failed: dict[str, Any] | None = None
-        self._nbytes = 0
-        self._form: Form | None = None
         self._region: Region | None = None
         self._staged = torch.empty(0, dtype=torch.uint8, device="cuda")
         self._woken = torch.zeros(WOKEN_BYTES, dtype=torch.uint8, device="cuda")
+        self._is_late = False
+        self._nbytes = 0
+        self._form: Form | None = None
 
     def use_gate(self, fd: int, timeout_s: float) -> str:
-        """Have the contestant map the gate; return why it cannot, empty if it can."""
-        return self._caller.line.ask(UseGate(), GateFound, timeout_s=timeout_s, fds=[fd]).trouble
+        """Have the contestant map the gate and its memory; return why it cannot, empty if it can."""
+        request, fds = UseGate(heap_bytes=self._heap.nbytes), [fd, self._heap_fd]
+        return self._caller.line.ask(request, GateFound, timeout_s=timeout_s, fds=fds).trouble
 
     def queue(self, data: Any, form: Form | None, number: int) -> int:
         """Have a call queued; return the bytes of its input. Raise ``NotQueued``, and as ``Caller.call`` does."""
@@ -69,13 +65,12 @@ class GatedCalls:
         if any(not leaf.is_cuda for leaf in aliasing.leaves(data)):
             raise NotQueued("its input has tensors on the host")
         encoder, layout, leaves = laid_out(data, form)
-        self._nbytes, self._form, self._failed = encoder.nbytes, form, None
+        self._nbytes, self._form = encoder.nbytes, form
         region_fd = self._made_room(encoder.nbytes)
         encoder.fill(self._staged)
         torch.cuda.synchronize()
-        assert self._region is not None
-        self._caller.give_placed(SLOT, layout, form, (self._region.nbytes, region_fd), QUEUED_S)
-        go = pack(Go(slot=SLOT, profile=False, held=True, leaves=leaves or None, gate=number))
+        self._give(layout, region_fd)
+        go = pack(Queue(leaves=leaves or None, gate=number))
         try:
             frame = self._caller.line.reply(go, timeout_s=QUEUED_S)
         except ChannelTimeout:
@@ -83,10 +78,18 @@ class GatedCalls:
             raise NotQueued(
                 f"it was not queued within {QUEUED_S:g} s: it waits for the device itself"
             ) from None
-        self._failed = frame if frame.get("type") == Failed.type else None
-        if self._failed is None:
-            unpack(Returned, frame)
+        raise_failure(frame)
+        self._done = unpack(Done, frame)
         return self._nbytes
+
+    def _give(self, layout: InputLayout, region_fd: int | None) -> None:
+        """Have the tensors of the input made, in memory that the contestant may not have yet."""
+        assert self._region is not None
+        fds = [region_fd] if region_fd is not None else []
+        request = GivePlaced(layout=layout, region_bytes=self._region.nbytes)
+        self._caller.line.ask(request, Given, timeout_s=QUEUED_S, fds=fds)
+        for fd in fds:
+            os.close(fd)
 
     def write(self, marks: tuple[Mark, Mark]) -> None:
         """Wake the links, make a mark, write the input, and make the second mark."""
@@ -102,22 +105,51 @@ class GatedCalls:
     def drop(self, timeout_s: float) -> None:
         """Let a call end that was queued, or was too late for it."""
         if self._is_late:
-            self._caller.line.late(timeout_s=timeout_s)
-        if self._failed is None:
-            self._caller.line.reply(pack(Take(parts=[])), timeout_s=timeout_s)
+            self._channel.receive(timeout_s)
+        self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
 
-    def take(self, marks: tuple[Mark, Mark], timeout_s: float) -> Pending:
-        """Make a mark when the contestant says that the device has done the call; return the answer when the judge has
-        a copy of it, and make the last mark."""
-        reply = self._failed
-        if reply is None:
-            reply = self._caller.line.reply(pack(Settle()), timeout_s=timeout_s)
-        self._own.mark(marks[0])
-        if reply.get("type") == Returned.type:
-            reply = self._caller.line.reply(pack(Take(parts=[])), timeout_s=timeout_s)
-        pending = self._caller.pending(reply, self._form, time.perf_counter_ns())
-        self._own.mark(marks[1])
-        return pending
+    def take(self, mark: Mark, timeout_s: float) -> Pending:
+        """Copy the answer when the contestant says that the device has done the call, and make the last mark.
+
+        What is done later is too late for the answer. Raise as ``Caller.call`` does.
+        """
+        self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
+        table = self._done.table if isinstance(self._done.table, list) else []
+        if len(table) > max(MOST_TENSORS, self._form.tensors if self._form is not None else 0):
+            raise BrokenProtocol(f"an answer of {len(table)} tensors")
+        parts = [self._part(entry) for entry in table]
+        packed = torch.cat(parts) if len(parts) > 1 else parts[0].clone() if parts else self._staged[:0]
+        torch.cuda.synchronize()
+        self._own.mark(mark)
+        memory = torch.zeros(packed_size([part.numel() for part in parts]), dtype=torch.uint8, device="cuda")
+        described, at = [], 0
+        for entry, part, offset in zip(table, parts, packed_offsets(parts), strict=True):
+            memory[offset : offset + part.numel()] = packed[at : at + part.numel()]
+            described.append({**entry, "offset": offset})
+            at += part.numel()
+        reply = replace(self._done, table=described)
+        return Pending(
+            reply=reply,
+            wall_ns=1.0,
+            most_tensors=len(table),
+            memory=Copied(memory),
+            check_bands=lambda _gaps: None,
+        )
+
+    def _part(self, entry: Any) -> torch.Tensor:
+        """Return the bytes of a tensor of an answer, where the contestant says it is. Raise ``BrokenProtocol``."""
+        offset, nbytes = (
+            entry.get(name) if isinstance(entry, dict) else None for name in ("offset", "nbytes")
+        )
+        if type(offset) is not int or type(nbytes) is not int or nbytes < 0:
+            raise BrokenProtocol("an answer without a place")
+        if not nbytes:
+            return self._staged[:0]
+        begin, end = WINDOW + offset, WINDOW + offset + nbytes
+        regions = [self._heap, *([self._region] if self._region is not None else [])]
+        if not any(region.address <= begin and end <= region.address + region.nbytes for region in regions):
+            raise BrokenProtocol("an answer that lies elsewhere than agreed")
+        return bytes_at(begin, nbytes)
 
     def _made_room(self, nbytes: int) -> int | None:
         """Have memory for an input; return the descriptor of a new region, None if the old one is large enough."""
@@ -129,3 +161,17 @@ class GatedCalls:
             self._window.unmap(self._region)
         self._region, fd = self._window.create(WINDOW, granules(nbytes))
         return fd
+
+
+def packed_offsets(parts: Sequence[torch.Tensor]) -> list[int]:
+    """Return where the tensors of an answer lie when they are laid out as agreed."""
+    offsets, end = [], values.GUARD_BYTES
+    for part in parts:
+        offsets.append(end)
+        end = values.aligned(end + part.numel()) + values.GUARD_BYTES
+    return offsets
+
+
+def packed_size(sizes: Sequence[int]) -> int:
+    """Return the bytes that tensors of these sizes take, laid out as agreed."""
+    return values.GUARD_BYTES + sum(values.aligned(size) + 2 * values.GUARD_BYTES for size in sizes)

@@ -53,6 +53,11 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
+def device_names(rank: int) -> dict[str, str]:
+    """Return the names that devices have on the wire: the rank's own is the only GPU."""
+    return {"cuda:0": "another GPU", f"cuda:{rank}": "cuda:0"}
+
+
 def variables(rank: int, world_size: int) -> dict[str, str]:
     """Return the variables by which programs find their place in a group."""
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,17 +24,18 @@ from kernelcup_harness.device import accelerators
 from kernelcup_harness.explain import chips
 from kernelcup_harness.judge.load import load
 from kernelcup_harness.protocol import Backend, JobSpec, SampleName
-from kernelcup_harness.protocol.variables import RANKS
 from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.checks import RankChecks, RankTask
 from kernelcup_harness.ranks.errors import Raised
+from kernelcup_harness.ranks.messages import Join, Joined
+from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.ranks.witnessed import Marks
 from kernelcup_harness.submission import salt
 from kernelcup_harness.submission.languages import task_functions
 from kernelcup_harness.window.reasons import DeviceError, NoWindow
-from kernelcup_harness.wire import devices
+from kernelcup_harness.wire import devices, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import Join, Joined, M, Message
+from kernelcup_harness.wire.messages import InputLayout, M, Message
 
 if TYPE_CHECKING:
     from kernelcup_harness.ranks.gated import GatedCalls
@@ -55,6 +56,23 @@ class Called:
     """The contestant's own time of the call, unverified."""
     profile: str | None = None
     trace: str | None = None
+
+
+class ReadyCaller(Caller):
+    """Makes calls whose input is written when all ranks are ready.
+
+    Args:
+        ready: Called when only the input's bytes are missing.
+        others: Those of its base.
+    """
+
+    def __init__(self, ready: Callable[[], None], *others: Any, gpu: bool) -> None:
+        super().__init__(*others, gpu=gpu)
+        self._ready = ready
+
+    def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:
+        super()._give(slot, layout, timeout_s)
+        self._ready()
 
 
 class NotCalled(Exception):
@@ -110,6 +128,7 @@ class RankJudge:
         accelerator.start()
         if self._spec.backend is Backend.CUDA:
             torch.cuda.set_device(self._rank)
+            values.NAMES.update(group.device_names(self._rank))
         salt.install()
         self._task = RankTask(
             self._spec.reference_module,
@@ -124,7 +143,8 @@ class RankJudge:
         for role, channel in self._channels.items():
             channel.busy_s = devices.busy_s()
             limits, gpu = self._spec.limits, devices.on_gpu()
-            self._callers[role] = Caller(channel, self._task.record_type, limits.result_bytes, gpu=gpu)
+            others = channel, self._task.record_type, limits.result_bytes
+            self._callers[role] = ReadyCaller(self._be_ready, *others, gpu=gpu)
         return accelerator.describe()
 
     def join(self, world_size: int, port: int) -> None:
@@ -160,9 +180,7 @@ class RankJudge:
         caller, form = self._callers[role], self._checks.form(place)
         private = form.private if form is not None and not (profile or timed) else frozenset()
         data = self._checks.make_input(place, sample)
-        pending = caller.timed(
-            data, form, timeout_s=timeout_s, profile=profile, private=private, ready=self._be_ready
-        )
+        pending = caller.timed(data, form, timeout_s=timeout_s, profile=profile, private=private)
         self._pending, self._overwritten = (caller, pending), pending.overwritten
         if profile:
             answer = caller.open(pending)
@@ -185,7 +203,7 @@ class RankJudge:
 
         assert self._gate_fd is not None
         try:
-            self._gated[role] = GatedCalls(self._callers[role], self._rank)
+            self._gated[role] = GatedCalls(self._callers[role], self._channels[role], self._rank)
         except (NoWindow, DeviceError, OSError) as error:
             return str(error)
         return self._gated[role].use_gate(self._gate_fd, timeout_s)
@@ -206,7 +224,7 @@ class RankJudge:
 
     def take(self, role: str, marks: Marks, timeout_s: float) -> float:
         """Take the answer of the queued call, and make the last mark; return the contestant's own time."""
-        pending = self._gated[role].take((marks.after_call, marks.after_answer), timeout_s)
+        pending = self._gated[role].take(marks.after_call, timeout_s)
         self._pending, self._overwritten = (self._callers[role], pending), False
         return returned(pending).ns
 

@@ -35,8 +35,9 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.protocol.spec import world_size_of
-from kernelcup_harness.ranks.leader import LeaderCaller, LeaderChecks, Ranks, Stuck
+from kernelcup_harness.ranks.calls import LeaderCaller
+from kernelcup_harness.ranks.leader import LeaderChecks, Ranks, Stuck
+from kernelcup_harness.ranks.sizes import ranks_of, world_size_of
 from kernelcup_harness.ranks.witnessed import RanksWitness
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import MachineFacts
@@ -70,7 +71,7 @@ class RanksSetUp(SetUp):
         watched = self._witness is not None
         self._ranks = Ranks(spec, self._secret, self._channels, Gate() if watched else None)
         facts = machine.machine() | {"backend": spec.backend.value} | self._ranks.ask("start")[0]
-        facts["ranks"] = {"count": spec.ranks, "communication": communication(spec)}
+        facts["ranks"] = {"count": ranks_of(spec), "communication": communication(spec)}
         self._runner.tell(MachineFacts(environment=facts))
         witness = self._made_witness()
         checks, callers = LeaderChecks(self._ranks), {}
@@ -128,7 +129,7 @@ class RanksSetUp(SetUp):
             spec,
             checks=parts.checks,
             watch=DeviceWatch(False, NoGauge()),
-            processes=2 * spec.ranks,
+            processes=2 * ranks_of(spec),
             tell=runner.tell,
             phase=runner.phase,
         )

@@ -1,10 +1,10 @@
 """The time of a call on several GPUs as the witness sees it, by the counters of all of them.
 
-On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, mark
-C when the contestant says that it is done, the handing over of the answer, and mark D when the judge has it. A call
-lasts from the first activity of any GPU after B to the last before C; work of multiprocessors counts until D. So work
-before the gate opens makes it longer, and so does work that is left for later. Copies by the device's own engines, which
-use no multiprocessor, are seen by what passes through the cache; between C and D there is one, of the answer.
+On each GPU a watch shows, in this order: what wakes the links, mark A, the writing of the input, mark B, the call, the
+copy that the judge takes of the answer when the contestant says that it is done, and mark C. A call lasts from the
+first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is
+left for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by
+what passes over PCIe and NVLink.
 """
 
 from __future__ import annotations
@@ -25,11 +25,6 @@ WRITING_BYTES_A_NS = 200.0
 """Slowest speed at which a device copies its own memory."""
 
 
-SECTOR_BYTES = 32
-LATE_SHARE, LATE_SECTORS = 1.5, 50_000.0
-"""What may be copied when the call is done: the answer, with what else an idle device moves."""
-
-
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of one call, the same on all GPUs; only the judge knows how long they are."""
@@ -37,12 +32,11 @@ class Marks:
     before_input: trace.Mark
     before_call: trace.Mark
     after_call: trace.Mark
-    after_answer: trace.Mark
 
     @classmethod
     def draw(cls) -> Marks:
         """Return marks that were never seen."""
-        return cls(drawn(), drawn(), drawn(), drawn())
+        return cls(drawn(), drawn(), drawn())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,10 @@ class RanksWitness:
         self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
 
     def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
-        """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers. Raise ``Unreadable``."""
+        """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
+
+        Raise ``Unreadable``.
+        """
         return [span_of(*self._seen(rank), marks, *sizes) for rank, sizes in enumerate(nbytes)]
 
     def _seen(self, device: int) -> tuple[list[trace.Stretch], list[trace.Copy]]:
@@ -105,25 +102,18 @@ def span_of(
     writing, longest_ns = stretches[begin:end], WRITING_NS + input_bytes / WRITING_BYTES_A_NS
     if trace.total(writing) > 1 or sum(each.end_ns - each.start_ns for each in writing) > longest_ns:
         raise trace.Unreadable(f"work while the input was written: {trace.shown(writing)}")
-    after = trace.calls(stretches[end:], [(marks.before_call, marks.after_answer)])[0]
-    done = [at for at in range(len(after) - 1) if trace.is_mark(after[at : at + 2], marks.after_call)]
-    if not done:
-        raise trace.Unreadable(f"no mark {marks.after_call}: {trace.shown(after)}")
-    work = [*after[: done[-1]], *after[done[-1] + 2 :]]
-    from_ns, until_ns = stretches[end + 1].end_ns, after[done[-1]].start_ns
-    late = sum(each.sectors for each in copies if each.start_ns > until_ns)
-    if late > LATE_SECTORS + LATE_SHARE * answer_bytes / SECTOR_BYTES:
-        raise trace.Unreadable(
-            f"{late:.0f} sectors were copied after the call, of an answer of {answer_bytes} bytes"
-        )
-    moved = [each for each in copies if from_ns <= each.start_ns < until_ns]
+    seen = trace.calls(stretches[end:], [(marks.before_call, marks.after_call)])[0]
+    if not seen:
+        raise trace.Unreadable("nothing was seen of the call")
+    work, copy = seen[:-1], seen[-1]
+    if copy.dispatches != 1 or copy.end_ns - copy.start_ns > WRITING_NS + answer_bytes / WRITING_BYTES_A_NS:
+        raise trace.Unreadable(f"work while the answer was copied: {trace.shown([copy])}")
+    from_ns = stretches[end + 1].end_ns
+    moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
-    starts = [work[0].start_ns] if work else []
-    ends = [work[-1].end_ns] if work else []
-    return Span(
-        min([*starts, *(each.start_ns for each in moved)]), max([*ends, *(each.end_ns for each in moved)])
-    )
+    begins = [*(each.start_ns for each in work[:1]), *(each.start_ns for each in moved)]
+    return Span(min(begins), max([*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]))
 
 
 def time_ns(spans: Sequence[Span]) -> float:

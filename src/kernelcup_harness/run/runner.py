@@ -29,6 +29,7 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
+from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
@@ -164,7 +165,15 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
     accelerator = accelerators.of(spec.backend)
     if not accelerator.is_here():
         return "this machine has no GPU that can be used"
+    if spec.backend is Backend.CUDA and (there := visible_gpus(os.environ)) < ranks_of(spec):
+        return f"this job takes {ranks_of(spec)} GPUs of one machine and has {there}"
     return accelerator.sandbox_trouble() or None if boxed else None
+
+
+def visible_gpus(environ: Mapping[str, str]) -> int:
+    """Return how many GPUs a job may use: those that are named, else all of this machine."""
+    named = environ.get("CUDA_VISIBLE_DEVICES", "")
+    return len(named.split(",")) if named else len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def environment_of(spec: JobSpec) -> dict[str, str]:

@@ -29,6 +29,7 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
+from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import compiling
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
@@ -156,7 +157,7 @@ class StandardRun:
             boxed=self._boxed,
             roles=self._roles,
             profiler=self._profiler,
-            ranks=self._spec.ranks,
+            ranks=ranks_of(self._spec),
         )
 
     def _roles_that_build(self) -> list[str]:
@@ -354,7 +355,7 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the contestants that a job needs."""
     fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
     timed, code = captures(spec), spec.binary is None
-    counted = timed or (spec.ranks and spec.backend is Backend.CUDA and spec.mode is not Mode.TEST)
+    counted = timed or (spec.multi_gpu and spec.backend is Backend.CUDA and spec.mode is not Mode.TEST)
     watched = counted and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
     rival = fights and timed
     needed = (code, meets_hidden(spec), rival and spec.rival_binary is None, timed, rival, watched)

@@ -21,6 +21,7 @@ from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
 from kernelcup_harness.profile.port import Around
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
+from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
 from kernelcup_harness.wire.messages import pack, unpack
@@ -190,7 +191,7 @@ class Workers:
     def fits(self, spec: JobSpec, *, boxed: bool) -> bool:
         """Return whether it can serve a job."""
         alive = not self._stopped and all(worker.is_alive for worker in self._by_role.values())
-        return alive and (self.backend, self.boxed, self.ranks > 0) == (spec.backend, boxed, spec.ranks > 0)
+        return alive and (self.backend, self.boxed, self.ranks > 0) == (spec.backend, boxed, spec.multi_gpu)
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Return once all have imported what they need. Raise :class:`NotStarted`."""
@@ -320,7 +321,7 @@ class Workers:
     def _environment(self, role: str) -> dict[str, str]:
         caches = None if self.boxed else self._folder / f"{role}-caches"
         clean = processes.clean_environment(caches, os.environ)
-        ranks = {variables.RANKS: str(self.ranks)} if self.ranks else {}
+        ranks = {RANKS: str(self.ranks)} if self.ranks else {}
         return clean | job_environment.backend_environment(self.backend) | ranks
 
     def _wait_for(self, worker: Worker, until: float) -> None:

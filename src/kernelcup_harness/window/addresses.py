@@ -8,6 +8,8 @@ WINDOW = 0x6000_0000_0000
 """First address of a window: between a program's heap and its mapped files, so it is free in every process."""
 WINDOW_BYTES = 640 << 30
 """Number of addresses, not of memory; more than the memory of any device."""
+HEAP = WINDOW + (256 << 30)
+"""First address of the memory for answers of calls on several GPUs."""
 GRANULE = 2 << 20
 """Sizes of regions are multiples of this."""
 HALF = 1 << 32

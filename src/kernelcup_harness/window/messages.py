@@ -235,4 +235,4 @@ class Seen(Message, name="seen"):
     stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
     """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, and its dispatches."""
     copies: Annotated[list[list[float]], Most(MOST_STRETCHES)] = field(default_factory=list)
-    """For each copy without a multiprocessor its beginning, its end and its sectors, where these are counted."""
+    """For each copy without a multiprocessor its beginning and its end, where links are watched."""

@@ -20,13 +20,6 @@ def on_gpu() -> bool:
     return os.environ.get("KERNELCUP_BACKEND") == "cuda" and bool(torch.cuda.is_available())
 
 
-def name_of(device: torch.device) -> str:
-    """Return the name of a tensor's device on the wire: ``cuda:0`` is this process's own, whichever it is."""
-    if device.type == "cuda" and on_gpu() and device.index == torch.cuda.current_device():
-        return "cuda:0"
-    return str(device)
-
-
 def busy_s() -> float:
     """Return how many seconds a process polls for a frame before it sleeps, so that calls begin without delay.
 

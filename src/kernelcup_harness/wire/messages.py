@@ -156,8 +156,6 @@ class ArenaName(StrEnum):
 
     INPUTS = "inputs"
     OUTPUTS = "outputs"
-    REGION = "region"
-    """Memory of the device, which holds the tensors of an input."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,24 +179,6 @@ class Load(Message, name="load"):
     file: str
 
 
-class Split(Message, name="split"):
-    """Run as many processes, one for each GPU rank; the channel of each comes with the message."""
-
-    ranks: int
-
-
-class Join(Message, name="join"):
-    """Join the group of a submission's processes, see :func:`kernelcup_harness.ranks.group.join`."""
-
-    rank: int
-    world_size: int
-    port: int
-
-
-class UseGate(Message, name="gate"):
-    """Map the page of the gate, whose descriptor comes with the message."""
-
-
 class Prepare(Message, name="prepare"):
     """Call the submission's `prepare`, if it has one, before it gets an input of a case."""
 
@@ -213,8 +193,6 @@ class Give(Message, name="give"):
     """Which of the places for inputs."""
     layout: InputLayout
     arenas: list[ArenaName]
-    region_bytes: int = 0
-    """Size of the device's memory that the judge writes the input to; 0 for an input that comes through an arena."""
 
 
 class Go(Message, name="go"):
@@ -226,12 +204,6 @@ class Go(Message, name="go"):
     """Whether the answer waits for `take`."""
     leaves: Raw = None
     """Numbers and texts of the input in the order of its tree, if they come with the call."""
-    gate: int = 0
-    """Queue the call behind the gate, which opens at this number, and say ``returned`` before it has; 0 for no gate."""
-
-
-class Settle(Message, name="settle"):
-    """Wait until the device has done the call whose answer waits; answered by `returned`."""
 
 
 class Take(Message, name="take"):
@@ -299,17 +271,6 @@ class Failed(Message, name="fail"):
 def failed(kind: FailureKind, text: str) -> Failed:
     """Return the message of a failure, with as much of the text as it may have."""
     return Failed(kind=kind, text=text[:MAX_TEXT])
-
-
-class Joined(Message, name="joined"):
-    """The process is in the group."""
-
-
-class GateFound(Message, name="gate_found"):
-    """The page is mapped."""
-
-    trouble: Text = ""
-    """Why it is not."""
 
 
 class Given(Message, name="given"):

@@ -28,6 +28,8 @@ from kernelcup_harness.wire.sparse import Sparse
 ALIGNMENT = 256
 GUARD_BYTES = 256
 """Size of the bands before, between and after the tensors of an output, which must not be written."""
+NAMES = {"cuda:0": "cuda:0"}
+"""Names of devices on the wire: a process has one GPU, whose number may be another in a call on several."""
 MAX_NODES = 100_000
 MAX_TEXT = 1 << 20
 MAX_INT_BITS = 8192
@@ -148,7 +150,7 @@ class TensorEntry:
             "strides": strides,
             "offset": self.offset,
             "nbytes": self.nbytes,
-            "device": devices.name_of(value.device),
+            "device": NAMES.get(str(value.device), str(value.device)),
             "grad": bool(value.requires_grad),
         }
 

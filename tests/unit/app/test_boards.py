@@ -331,7 +331,6 @@ def test_our_harness_is_proposed_wherever_it_can_judge(db) -> None:
     [
         {"sources": {"eval.py": "", "reference.py": "def generate_input(): ...\n"}},
         {"sources": {"eval.py": "", "other.py": ""}},
-        {"multi_gpu": True},
         {"lang": Language.CUDA},
     ],
 )
@@ -350,7 +349,10 @@ EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        ({"multi_gpu": True, "main": "eval.py"}, "the judge runs no ranks on several GPUs"),
+        (
+            {"multi_gpu": True, "main": "eval.py", "tests": [{"world_size": 2}, {"world_size": 1}]},
+            r"it has 1 GPU, fewer than the `world_size` of tests.0 \(2\)",
+        ),
     ],
 )
 def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, object], told: str) -> None:
@@ -400,10 +402,21 @@ def test_inputs_on_a_gpu_are_found_wherever_they_are_made(db, made: str) -> None
         make_board(db, task=task, devices=["cpu"], known_devices=[CPU])
 
 
+def test_a_task_on_several_gpus_names_the_devices_that_have_them(db) -> None:
+    task, known = (
+        make_task(multi_gpu=True, tests=[{"world_size": 2}]),
+        [make_device(), make_device(name="H100x2")],
+    )
+    with pytest.raises(InvalidValue, match="Use another device: H100x2"):
+        make_board(db, task=task, devices=["H100"], known_devices=known)
+    assert make_board(db, task=task, devices=["H100x2"], known_devices=known).devices == ("H100x2",)
+    assert make_board(db, name="b2", task=task, devices=["emulated"], known_devices=[EMULATED])
+
+
 def test_a_change_to_what_no_device_can_judge_is_refused(db) -> None:
     make_board(db, devices=["emulated"], known_devices=[EMULATED, CPU])
     for task, changes in (
-        (make_task(multi_gpu=True), BoardChanges()),
+        (make_task(lang=Language.CUDA, main="eval.cu", harness=HarnessKind.OWN), BoardChanges()),
         (None, BoardChanges(devices=["cpu"])),
     ):
         with pytest.raises(InvalidValue, match="cannot judge task"):

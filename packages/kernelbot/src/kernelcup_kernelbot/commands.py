@@ -14,7 +14,6 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption, JsonOption
-from kernelcup.errors import InvalidValue
 
 app = typer.Typer(
     name="kernelbot",
@@ -58,7 +57,8 @@ def import_(
 
     Run again, it brings only what is new. At the end all places are compared; the exit code is 1 if one differs.
     """
-    from kernelcup_kernelbot.importing import run, words
+    from kernelcup.app.boards.deadlines import parse_opening
+    from kernelcup_kernelbot.importing import run
 
     settings, now = wiring.load_config(config), datetime.now(UTC)
     with wiring.open_database(settings) as db, wiring.refusals(db):
@@ -67,14 +67,14 @@ def import_(
             url,
             schema=schema,
             known=settings.devices,
-            since=None if since is None else _moment(since),
+            since=None if since is None else parse_opening(since),
             dry_run=dry_run,
             now=now,
         )
     if as_json:
-        typer.echo(json.dumps(words.as_object(found)))
+        typer.echo(json.dumps(found.as_object()))
     else:
-        typer.echo("\n".join(words.lines(found, dry_run=dry_run)))
+        typer.echo("\n".join(found.lines(dry_run=dry_run)))
     if found.differences:
         raise typer.Exit(1)
 
@@ -96,14 +96,6 @@ def views(
             typer.echo(f"schema {schema} is removed")
         else:
             typer.echo(f"there is no schema {schema}; nothing was changed")
-
-
-def _moment(text: str) -> datetime:
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidValue(f"--since {text}: expected a time such as 2026-07-01T12:00Z") from None
-    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
 @app.command()
@@ -190,11 +182,12 @@ def back(
 
     Run again, it adds only what is new.
     """
+    from kernelcup.app.boards.deadlines import parse_opening
     from kernelcup_kernelbot.importing.source import opened
     from kernelcup_kernelbot.returning import give_back
 
     gpus = {here.lower(): there for there, here in _pairs(devices).items()}
-    moment, settings = _moment(since), wiring.load_config(config)
+    moment, settings = parse_opening(since), wiring.load_config(config)
     with wiring.open_database(settings) as db, opened(url, schema, writes=True) as source:
         found = give_back(source, db, since=moment, gpus=gpus, dry_run=dry_run)
     typer.echo("\n".join([*found.lines(), *(["dry run: nothing was written"] if dry_run else [])]))

@@ -7,9 +7,8 @@ import io
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -20,13 +19,26 @@ from jinja2 import Environment, Template
 from kernelcup.engine import Database
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import estimates
-from kernelcup_kernelbot.importing.source import Source, moment
+from kernelcup_kernelbot.importing.places import places_of
+from kernelcup_kernelbot.importing.source import Source
 
 KEY = "kernelbot-"
 FAR = 3
 """People who move by more places than this are named."""
 FEWEST_RANKED = 3
 """People with a place on both sides, for a correlation."""
+THERE = """
+SELECT
+    s.id AS kernelbot, lower(coalesce(r.runner, '')) AS runner, coalesce(nullif(u.user_name, ''), u.id) AS "user",
+    coalesce('failed in ' || (array_agg(r.mode ORDER BY r.id) FILTER (WHERE NOT r.passed))[1], 'passed')
+        AS there_verdict,
+    CAST(min(r.score) FILTER (WHERE r.mode = 'leaderboard' AND r.passed AND NOT r.secret AND r.score > 0) AS float)
+        AS there_s,
+    CAST(extract(epoch FROM max(r.end_time) - s.submission_time) AS float) AS there_wait_s
+FROM {submission} s JOIN {user_info} u ON u.id = s.user_id JOIN {runs} r ON r.submission_id = s.id
+WHERE s.id = ANY(:numbers) GROUP BY s.id, 2, u.id
+"""
+"""What KernelBot says of submissions, by GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,8 +141,8 @@ def compare(source: Source, db: Database) -> Comparison:
     there = _there(source, {int(row.idempotency_key.removeprefix(KEY)) for row in judged})
     pairs = []
     for row in judged:
-        number = int(row.idempotency_key.removeprefix(KEY))
-        old = there.get(number, {}).get(row.device.lower()) or there.get(number, {}).get("")
+        by_gpu = there[int(row.idempotency_key.removeprefix(KEY))]
+        old = by_gpu.get(row.device.lower()) or (next(iter(by_gpu.values())) if len(by_gpu) == 1 else None)
         if old is not None:
             waited = (row.finished_at - row.created_at).total_seconds()
             named = {"board": row.name, "gpu": row.device, "here": row.id, "here_verdict": row.verdict}
@@ -138,53 +150,13 @@ def compare(source: Source, db: Database) -> Comparison:
     return Comparison(pairs=tuple(pairs), open=len(rows) - len(judged))
 
 
-def _there(source: Source, numbers: Iterable[int]) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return what KernelBot says of submissions, by number and GPU; the only GPU also by the empty name."""
-    sent, users, runs = (source.tables[name] for name in ("submission", "user_info", "runs"))
-    wanted, found = sorted(numbers), defaultdict[int, dict[str, list[Any]]](lambda: defaultdict(list))
-    columns = sent.c.id, sent.c.submission_time, sent.c.user_id, users.c.user_name
-    for start in range(0, len(wanted), 1000):
-        query = (
-            sa.select(
-                *columns,
-                runs.c.runner,
-                runs.c.mode,
-                runs.c.secret,
-                runs.c.passed,
-                runs.c.score,
-                runs.c.end_time,
-            )
-            .join(users, users.c.id == sent.c.user_id)
-            .join(runs, runs.c.submission_id == sent.c.id)
-            .where(sent.c.id.in_(wanted[start : start + 1000]))
-            .order_by(runs.c.id)
-        )
-        for row in source.execute(query):
-            found[row.id][(row.runner or "").lower()].append(row)
-    told = {number: {gpu: _told(rows) for gpu, rows in each.items()} for number, each in found.items()}
-    for each in told.values():
-        if len(each) == 1:
-            each[""] = next(iter(each.values()))
-    return told
-
-
-def _told(rows: Sequence[Any]) -> dict[str, Any]:
-    failed = next((row.mode for row in rows if not row.passed), None)
-    scores = [
-        float(row.score)
-        for row in rows
-        if row.mode == "leaderboard" and row.passed and not row.secret and row.score
-    ]
-    ends: list[datetime] = [moment(row.end_time, row.end_time) for row in rows if row.end_time is not None]
-    first = rows[0]
-    began = moment(first.submission_time, first.submission_time)
-    return {
-        "kernelbot": first.id,
-        "user": first.user_name or first.user_id,
-        "there_verdict": "passed" if failed is None else f"failed in {failed}",
-        "there_s": min(scores, default=None),
-        "there_wait_s": (max(ends) - began).total_seconds() if ends else None,
-    }
+def _there(source: Source, numbers: Collection[int]) -> Mapping[int, Mapping[str, dict[str, Any]]]:
+    """Return what KernelBot says of submissions, by number and GPU."""
+    found: dict[int, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for row in source.execute(source.text(THERE), {"numbers": sorted(numbers)}).mappings():
+        values = dict(row)
+        found[row["kernelbot"]][values.pop("runner")] = values
+    return found
 
 
 def _ranking(board: str, gpu: str, pairs: Sequence[Pair]) -> Ranking:
@@ -213,8 +185,7 @@ def _places(times: Iterable[tuple[str, float]]) -> dict[str, int]:
     best: dict[str, float] = {}
     for user, seconds in times:
         best[user] = min(seconds, best.get(user, math.inf))
-    ordered = sorted(best.values())
-    return {user: ordered.index(seconds) + 1 for user, seconds in best.items()}
+    return {user: place for user, (place, _) in places_of(best).items()}
 
 
 def _correlation(there: Sequence[int], here: Sequence[int]) -> float | None:

@@ -11,7 +11,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,15 @@ AT_ONCE = 200
 LEADERBOARD = re.compile(r"^((?:#|//)!POPCORN\s+leaderboard\s+)\S+", re.MULTILINE)
 RANKED = ("leaderboard", "private")
 FIELDS = ("kernelbot", "here", "note")
+READ = """
+SELECT s.*, b.name AS board, u.user_name, u.cli_auth_provider, c.code, r.runners, r.modes
+FROM {submission} s JOIN {leaderboard} b ON b.id = s.leaderboard_id
+JOIN {user_info} u ON u.id = s.user_id JOIN {code_files} c ON c.id = s.code_id
+LEFT JOIN (
+    SELECT submission_id, array_agg(runner ORDER BY id) AS runners, array_agg(mode) AS modes FROM {runs}
+    WHERE submission_id = ANY(:numbers) GROUP BY submission_id) r ON r.submission_id = s.id
+WHERE s.id = ANY(:numbers) ORDER BY s.id
+"""
 
 
 @dataclass(kw_only=True)
@@ -123,7 +132,7 @@ class Follower:
         with opened(self.url, self.schema) as source:
             journal = Journal.open(self.journal, lambda: _newest(source))
             waiting = [each for each in self._done(source, journal.after) if each not in journal.done]
-            rows = [_read(source, number) for number in waiting[:AT_ONCE]]
+            rows = list(_read(source, waiting[:AT_ONCE]))
         found = Round(left=len(waiting))
         accepted: dict[str, list[str]] = {}
         for row in rows:
@@ -198,29 +207,20 @@ def _newest(source: Source) -> int:
     return source.execute(sa.select(sa.func.max(source.tables["submission"].c.id))).scalar() or 0
 
 
-def _read(source: Source, number: int) -> dict[str, Any]:
-    names = ("submission", "user_info", "leaderboard", "code_files", "runs")
-    sent, users, boards, code, runs = (source.tables[name] for name in names)
-    query = (
-        sa.select(
-            sent, boards.c.name.label("board"), users.c.user_name, users.c.cli_auth_provider, code.c.code
-        )
-        .join(boards, boards.c.id == sent.c.leaderboard_id)
-        .join(users, users.c.id == sent.c.user_id)
-        .join(code, code.c.id == sent.c.code_id)
-        .where(sent.c.id == number)
-    )
-    row = dict(source.execute(query).mappings().one())
-    own = sa.select(runs.c.runner, runs.c.mode).where(runs.c.submission_id == number).order_by(runs.c.id)
-    made = source.execute(own).all()
-    modes = {each.mode for each in made}
-    is_ranked = row["mode_category"] == "leaderboard" or bool(modes & set(RANKED))
-    row["mode"] = "leaderboard" if is_ranked else "benchmark" if "benchmark" in modes else "test"
-    row["runners"] = list(dict.fromkeys(each.runner for each in made if each.runner))
-    row["provider"] = provider_of(row["user_id"], row["cli_auth_provider"])
-    row["user"] = (row["user_name"] or "").strip() or row["user_id"]
-    try:
-        row["text"] = bytes(row["code"]).decode()
-    except UnicodeDecodeError:
-        row["text"] = None
-    return row
+def _read(source: Source, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield submissions as they are sent; the text of a code that is none is None."""
+    for row in source.execute(source.text(READ), {"numbers": numbers}).mappings():
+        modes, runners = set(row["modes"] or ()), dict.fromkeys(filter(None, row["runners"] or ()))
+        is_ranked = row["mode_category"] == "leaderboard" or bool(modes & set(RANKED))
+        try:
+            code = bytes(row["code"]).decode()
+        except UnicodeDecodeError:
+            code = None
+        yield {
+            **row,
+            "mode": "leaderboard" if is_ranked else "benchmark" if "benchmark" in modes else "test",
+            "runners": list(runners),
+            "provider": provider_of(row["user_id"], row["cli_auth_provider"]),
+            "user": (row["user_name"] or "").strip() or row["user_id"],
+            "text": code,
+        }

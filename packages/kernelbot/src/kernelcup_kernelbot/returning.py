@@ -11,12 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.tables import CodeRow, IdentityRow, LeaderboardRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
+from kernelcup_kernelbot.importing.boards import names_here
 from kernelcup_kernelbot.importing.source import Source
 from kernelcup_kernelbot.popcorn import forms
 
@@ -24,6 +26,10 @@ PROVIDERS = ("discord", "github")
 NUMBERED = ("code_files", "submission", "runs", "submission_job_status")
 FOLLOWED = "kernelbot"
 """The client of submissions that came from KernelBot itself."""
+CONTINUE = """
+SELECT setval(numbers, greatest((SELECT max(id) FROM TABLE), pg_sequence_last_value(CAST(numbers AS regclass))))
+FROM pg_get_serial_sequence('TABLE', 'id') AS numbers
+"""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,10 +79,10 @@ def give_back(
 class _Return:
     def __init__(self, source: Source, db: Database, gpus: Mapping[str, str]) -> None:
         self.found = Returned()
-        self._run, self._tables = source.execute, source.tables
+        self._source, self._run, self._tables = source, source.execute, source.tables
         self._db, self._gpus = db, gpus
-        boards, sent = self._tables["leaderboard"].c, self._tables["submission"].c
-        self._boards = {name.lower(): number for number, name in self._run(sa.select(boards.id, boards.name))}
+        sent = self._tables["submission"].c
+        self._boards = {name_key(name): number for number, name in names_here(source).items()}
         self._users = set(self._run(sa.select(self._tables["user_info"].c.id)).scalars())
         self._taken = set(self._run(sa.select(sent.id)).scalars())
         self._hashed = self._tables["code_files"].c.hash.computed is None
@@ -99,7 +105,7 @@ class _Return:
     def write(self, row: Any) -> None:
         """Write one submission, unless it is there or KernelBot cannot have it."""
         submission, board, user, files = row
-        board_id = self._boards.get(board.lower())
+        board_id = self._boards.get(name_key(board))
         if board_id is None:
             return self._leave_out("KernelBot has no such leaderboard")
         view = show_submission(self._db, submission.id, viewer=OPERATOR)
@@ -130,15 +136,7 @@ class _Return:
     def continue_numbers(self) -> None:
         """Have the numbers of new rows there continue behind all that there are."""
         for name in NUMBERED:
-            table = self._tables[name]
-            known = {"name": f'"{table.schema}"."{name}"'}
-            sequence = self._run(sa.text("SELECT pg_get_serial_sequence(:name, 'id')"), known).scalar()
-            last = self._run(sa.select(sa.func.max(table.c.id))).scalar()
-            if sequence is not None and last is not None:
-                self._run(
-                    sa.text(f"SELECT setval(:name, greatest(:last, (SELECT last_value FROM {sequence})))"),
-                    {"name": sequence, "last": last},
-                )
+            self._run(self._source.text(CONTINUE.replace("TABLE", f"{{{name}}}")))
 
     def _leave_out(self, reason: str) -> None:
         self.found.left_out[reason] += 1

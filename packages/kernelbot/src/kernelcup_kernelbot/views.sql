@@ -29,7 +29,7 @@ SELECT
         'seed', v.body -> 'seed', 'multi_gpu', v.body -> 'multi_gpu') AS task,
     coalesce((SELECT CASE WHEN i.subject ~ '^[0-9]{{1,18}}$' THEN i.subject::bigint END FROM public.identities i
               WHERE i.user_id = b.creator_id ORDER BY i.provider LIMIT 1), 0) AS creator_id,
-    -1::bigint AS forum_id,
+    coalesce(nullif(b.discord_thread, '')::bigint, -1) AS forum_id,
     NULL::bigint AS secret_seed,
     v.body ->> 'description' AS description,
     b.visibility

@@ -30,11 +30,8 @@ def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | 
 
 def why_not(task: Task, name: str, known: Sequence[Device]) -> str | None:
     """Return why a device cannot judge a task and how to fix that, None if it can."""
-    if task.multi_gpu:
-        return (
-            "it is `multi_gpu`, and the judge runs no ranks on several GPUs, whichever harness judges. "
-            "Leave `multi_gpu` out to have it judged on one GPU."
-        )
+    if (too_many := too_many_ranks(task, name, known)) is not None:
+        return too_many
     backends = {device.name.lower(): device.backend for device in known}
     gpus = [device for device in known if device.backend is Backend.CUDA]
     if needs_nvcc(task) and backends.get(name.lower(), Backend.CUDA) is not Backend.CUDA:
@@ -46,6 +43,30 @@ def why_not(task: Task, name: str, known: Sequence[Device]) -> str | None:
         f"{REFERENCE}, line {line}, makes its inputs on a GPU, which this device does not have. "
         f"{_instead(known)}"
     )
+
+
+def too_many_ranks(task: Task, name: str, known: Sequence[Device]) -> str | None:
+    """Return which cases take more GPUs than a job on a device has, None if none does; a processor stands in for any
+    number of them."""
+    device = next((each for each in known if each.name.lower() == name.lower()), None)
+    if not task.multi_gpu or device is None or device.backend is not Backend.CUDA:
+        return None
+    sizes = {
+        f"{key}.{index}": int(case.get("world_size", 1))
+        for key in ("tests", "benchmarks", "hidden_tests", "hidden_benchmarks")
+        for index, case in enumerate(getattr(task, key))
+    }
+    large = [f"{place} ({size})" for place, size in sizes.items() if size > device.gpus]
+    if not large:
+        return None
+    fitting = [each.name for each in known if each.gpus >= max(sizes.values())]
+    return (
+        f"it has {device.gpus} GPU{'s' if device.gpus > 1 else ''}, fewer than the `world_size` of {', '.join(large)}. "
+        + (f"Use another device: {', '.join(fitting)}." if fitting else DEVICE_OF_SEVERAL)
+    )
+
+
+DEVICE_OF_SEVERAL = "Configure a device of several GPUs: `H100x2` takes two of one host for each job."
 
 
 def needs_nvcc(task: Task) -> bool:

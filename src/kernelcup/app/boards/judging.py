@@ -120,7 +120,7 @@ def try_version(task: Task, board: Leaderboard, trial: TaskTrial) -> Tried | Non
 
 def propose_harness(task: Task) -> HarnessKind:
     """Return the standard harness if the task's files fit it, else the one that the task asks for."""
-    return HarnessKind.STANDARD if fits_standard(task) and not task.multi_gpu else task.harness
+    return HarnessKind.STANDARD if fits_standard(task) else task.harness
 
 
 def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
@@ -145,8 +145,6 @@ def fits_standard(task: Task) -> bool:
 
 def why_not_standard(task: Task) -> str:
     """Return why the standard harness is not proposed for a task."""
-    if task.multi_gpu and fits_standard(task):
-        return "it needs several GPUs"
     if task.lang is Language.CUDA:
         return "that takes a reference.cu, .cuh or .cpp with generate_input and ref_kernel by kernelcup.h"
     return "that takes a reference.py with generate_input and check_implementation(data, output)"

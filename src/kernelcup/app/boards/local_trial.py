@@ -118,6 +118,8 @@ class LocalTrial:
 
     def _accepted_nulls(self, task: Task, device: Device) -> tuple[tuple[str, ...], str]:
         """Return the null submissions that the checker accepts, and why they were not tried to the end."""
+        if task.multi_gpu:
+            return (), "a task on several GPUs is tried by jobs only"
         self._say(f"{task.name}: null submissions on {device.name}")
         spec = trial_spec(task, device.backend, limit_s=NULLS_S)
         with patience(SLOT_S) as cancelled:

@@ -119,7 +119,7 @@ class _Forum:
 
     async def _make(self, board: Json) -> None:
         name = str(board["name"])
-        place = await self._left_over(name)
+        place = await self._imported(board) or await self._left_over(name)
         if place is None:
             text, files = await self._top(board, [])
             made = await self._channel.create_thread(
@@ -145,16 +145,37 @@ class _Forum:
             allowed = discord.AllowedMentions(everyone=False, users=False, roles=[role])
             await thread.send(f"{role.mention} A new leaderboard.", allowed_mentions=allowed)
 
+    async def _imported(self, board: Json) -> tuple[int, int] | None:
+        """Return the thread that the leaderboard had before it was imported, with the message that has its facts."""
+        if not board["discord_thread"]:
+            return None
+        try:
+            thread = await self._guild.fetch_channel(int(board["discord_thread"]))
+        except (discord.NotFound, discord.Forbidden, discord.InvalidData):  # deleted, or of another guild
+            return None
+        if not isinstance(thread, discord.Thread) or thread.parent_id != self._channel.id or thread.locked:
+            return None
+        if (first := await self._first_of(thread)) is not None:
+            return thread.id, first
+        text, files = await self._top(board, [])
+        opened = await self._opened(thread)
+        return thread.id, (await opened.send(text, files=replies.as_files(files))).id
+
+    async def _first_of(self, thread: discord.Thread) -> int | None:
+        """Return the first message of a thread if it is the bot's, which only then can edit it."""
+        async for message in thread.history(limit=1, oldest_first=True):
+            if self._bot.user is not None and message.author.id == self._bot.user.id:
+                return message.id
+        return None
+
     async def _left_over(self, name: str) -> tuple[int, int] | None:
         """Return a thread of the bot's that is not remembered: it has just stopped, or another platform made it."""
         known = {post.thread for post in self._posts().values()}
-        me = self._bot.user.id if self._bot.user is not None else 0
         archived = [each async for each in self._channel.archived_threads(limit=MOST_ARCHIVED)]
         for thread in (*self._channel.threads, *archived):
-            if thread.owner_id == me and thread.name == name and not thread.locked and thread.id not in known:
-                async for message in thread.history(limit=1, oldest_first=True):
-                    if message.author.id == me:
-                        return thread.id, message.id
+            is_free = thread.name == name and not thread.locked and thread.id not in known
+            if is_free and (first := await self._first_of(thread)) is not None:
+                return thread.id, first
         return None
 
     async def _update(self, board: Json, post: Post) -> None:
@@ -207,7 +228,11 @@ class _Forum:
         """Return the thread, opened again if it was archived. Raise ``NotFound`` if it was deleted."""
         found = self._guild.get_thread(post.thread) or await self._bot.fetch_channel(post.thread)
         assert isinstance(found, discord.Thread)
-        return await found.edit(archived=False) if found.archived else found
+        return await self._opened(found)
+
+    @staticmethod
+    async def _opened(thread: discord.Thread) -> discord.Thread:
+        return await thread.edit(archived=False) if thread.archived else thread
 
     def _posts(self) -> dict[str, Post]:
         stored = self._parts.memory.all_under(self._prefix)

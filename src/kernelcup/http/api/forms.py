@@ -229,6 +229,9 @@ class LeaderboardOut(Shown, _SHOWN):  # type: ignore[misc]
     creator: str
     licence: str = Field(description="The licence under which people submit, of its event; empty for none.")
     notice: str = Field(description="What others see of participants contrary to the promise; usually empty.")
+    discord_thread: str = Field(
+        description="The number of the Discord thread that it had before it was imported; usually empty."
+    )
     seeds_below: int | None = Field(
         description="Upper bound of drawn seeds if the task sets none; null: 63 bits."
     )

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from kernelcup_harness.device.emulated.communication import patch_distributed
 from kernelcup_harness.device.emulated.compilers import (
     patch_autotuner,
     patch_cpp_extension,
@@ -381,28 +382,6 @@ def patch_cuda(torch: ModuleType) -> None:
     # A CUDA build of torch would go on and ask the driver, which is not there.
     torch.accelerator.current_accelerator = always(None)
     torch.backends.cudnn.is_acceptable = always(False)
-
-
-def patch_distributed(module: ModuleType) -> None:
-    """Answer requests for NCCL by gloo: the tensors are the processor's."""
-
-    def by_gloo(function: Callable[..., Any], place: int) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if len(args) > place:
-                args = (*args[:place], "gloo", *args[place + 1 :])
-            else:
-                kwargs["backend"] = "gloo"
-            kwargs.pop("device_id", None)
-            return function(*args, **kwargs)
-
-        return call
-
-    for owner in (module, getattr(module, "distributed_c10d", None)):
-        for name, place in (("init_process_group", 0), ("new_group", 2)):
-            if hasattr(owner, name):
-                setattr(owner, name, by_gloo(getattr(owner, name), place))
-        vars(owner)["is_nccl_available"] = always(True)
 
 
 def patch_random(torch: ModuleType) -> None:

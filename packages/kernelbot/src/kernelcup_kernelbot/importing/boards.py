@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,18 +16,11 @@ from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.news import moments
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.queries.users import name_key
-from kernelcup.domain import (
-    AfterDeadline,
-    BoardSettings,
-    CodePolicy,
-    Device,
-    Leaderboard,
-    NewsKind,
-    Visibility,
-)
+from kernelcup.domain import AfterDeadline, BoardSettings, CodePolicy, Leaderboard, NewsKind, Visibility
 from kernelcup.errors import InvalidValue
-from kernelcup.tables import LeaderboardDeviceRow, NewsRow
-from kernelcup_kernelbot.importing import bulk, tasks
+from kernelcup.tables import NewsRow
+from kernelcup_kernelbot.importing import tasks
+from kernelcup_kernelbot.importing.imported import Imported
 from kernelcup_kernelbot.importing.source import Source, moment
 
 LONGEST_NAME = 64
@@ -35,74 +28,52 @@ BEFORE = timedelta(days=2)
 """How old a leaderboard is at least when it arrives: the opening of a younger one would be news."""
 CREATOR = "kernelbot"
 """The creator where KernelBot names none that is a user."""
+COLUMNS = ("id", "name", "deadline", "task", "creator_id", "description", "visibility", "forum_id")
 
 
-@dataclass(kw_only=True, slots=True)
-class Boards:
-    """What became of KernelBot's leaderboards."""
-
-    by_id: dict[int, Leaderboard] = field(default_factory=dict)
-    """The leaderboard here by its number there."""
-    made: list[str] = field(default_factory=list)
-    renamed: list[tuple[str, str]] = field(default_factory=list)
-    unjudged: dict[str, str] = field(default_factory=dict)
-    """Why a task cannot be judged here, by leaderboard: it takes no submissions."""
-    unknown_devices: dict[str, list[str]] = field(default_factory=dict)
-    """The leaderboards of each device that is not configured here."""
-    devices: dict[str, str] = field(default_factory=dict)
-    """The spelling here of a device, by its name in small letters."""
-
-    def device(self, name: str) -> str:
-        """Return a device as it is called here."""
-        return self.devices.get(name.lower(), name)
-
-
-def bring(
-    source: Source, session: Session, people: Mapping[str, int], known: Sequence[Device], now: datetime
-) -> Boards:
+def bring(source: Source, session: Session, found: Imported, now: datetime) -> None:
     """Write the leaderboards that are not here yet, and devices that others lack."""
-    found = Boards(devices={device.name.lower(): device.name for device in known})
-    accepted, templates = _devices(source, found), _templates(source)
-    begun = _begun(source)
-    names: set[str] = set()
-    columns = ("id", "name", "deadline", "task", "creator_id", "description", "visibility")
-    for row in source.rows("leaderboard", *columns, order="id"):
-        name = _name(row, names)
-        names.add(name_key(name))
+    names, accepted, begun = names_here(source), _devices(source, found), _begun(source)
+    templates: dict[int, dict[str, str]] = defaultdict(dict)
+    for board_id, language, code in source.rows(
+        "templates", "leaderboard_id", "lang", "code", order=["lang"]
+    ):
+        templates[board_id][language] = code
+    lacking: dict[str, list[str]] = defaultdict(list)
+    for row in source.rows("leaderboard", *COLUMNS, order=["id"]):
+        name = names[row.id]
         # One without a GPU and without results takes submissions nowhere there; here each takes some device.
-        devices = accepted.get(row.id) or [known[0].name if known else "cpu"]
+        devices = accepted[row.id] or [found.known[0].name if found.known else "cpu"]
         if name != row.name:
-            found.renamed.append((row.name, name))
+            found.notes["leaderboard renamed"].append(f"{row.name!r} -> {name}")
         for device in devices:
-            if device.lower() not in found.devices:
-                found.unknown_devices.setdefault(device, []).append(name)
+            if not found.has(device):
+                lacking[device].append(name)
         board = boards.find(session, name)
         if board is None:
             since = min(begun.get(row.id, now), now - BEFORE)
-            task = tasks.read(row, templates.get(row.id, {}), devices, known)
-            board = _make(session, row, name, task, devices, people, since=since, now=now)
-            found.made.append(name)
-            if task[2]:
-                found.unjudged[name] = task[2]
-        _add_devices(session, board, devices)
-        found.by_id[row.id] = board
-    return found
+            board = _make(session, row, name, found, templates[row.id], devices, since=since, now=now)
+        if new := [device for device in devices if device not in board.devices]:
+            boards.put_devices(session, board.id, [*board.devices, *new])
+        found.boards[row.id] = board
+    found.notes["device not configured"] += [f"{name} of {', '.join(of)}" for name, of in lacking.items()]
 
 
 def _make(
     session: Session,
     row: Any,
     name: str,
-    read: tuple[Any, Any, str],
+    found: Imported,
+    templates: Mapping[str, str],
     devices: Sequence[str],
-    people: Mapping[str, int],
     *,
     since: datetime,
     now: datetime,
 ) -> Leaderboard:
-    task, harness, reason = read
+    task, harness, reason = tasks.read(row, templates, devices, found.known)
     deadline = None if row.deadline is None else moment(row.deadline, now)
     if reason:  # each submission would end as internal_error
+        found.notes["closed, its task cannot be judged here"].append(f"{name}: {reason}")
         deadline = now if deadline is None else min(deadline, now)
     settings = BoardSettings(
         deadline=deadline,
@@ -116,21 +87,19 @@ def _make(
         task_hash=task_versions.save(session, task, now=now),
         devices=devices,
         harness=harness,
-        creator_id=_creator(session, people.get(str(row.creator_id)), now),
+        creator_id=_creator(session, found.users.get(str(row.creator_id)), now),
         now=since,
         settings=settings,
         judging=task.judging(harness),
+        discord_thread=str(row.forum_id) if (row.forum_id or 0) > 0 else "",
     )
+    found.counts["leaderboards"] += 1
     if deadline is not None and deadline <= now < deadline + moments.FINAL_WITHIN:
-        _mark_final(session, number, deadline)
+        # As told: final standings are in the leaderboard's feed, and go to no webhook.
+        key = f"final:{number}:{deadline.isoformat()}"
+        fact = {"key": key, "kind": NewsKind.FINAL.value, "at": deadline, "moment": deadline}
+        session.add(NewsRow(**fact, leaderboard_id=number))
     return boards.get(session, number)
-
-
-def _mark_final(session: Session, board_id: int, deadline: datetime) -> None:
-    """Keep the final standings as told: they are in the leaderboard's feed, and go to no webhook."""
-    key = f"final:{board_id}:{deadline.isoformat()}"
-    fact = {"key": key, "kind": NewsKind.FINAL.value, "at": deadline, "moment": deadline}
-    bulk.insert(session, NewsRow, [fact | {"leaderboard_id": board_id}])
 
 
 def _creator(session: Session, user_id: int | None, now: datetime) -> int:
@@ -141,8 +110,15 @@ def _creator(session: Session, user_id: int | None, now: datetime) -> int:
     return user_id
 
 
+def names_here(source: Source) -> dict[int, str]:
+    """Return the names of KernelBot's leaderboards here, by their numbers: the same at each import."""
+    names: dict[int, str] = {}
+    for row in source.rows("leaderboard", "id", "name", order=["id"]):
+        names[row.id] = _name(row, set(map(name_key, names.values())))
+    return names
+
+
 def _name(row: Any, taken: set[str]) -> str:
-    """Return the name here, which is the same at each import."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", row.name).lstrip("-_.")[:LONGEST_NAME] or f"board-{row.id}"
     try:
         check_board_name(name)
@@ -151,9 +127,9 @@ def _name(row: Any, taken: set[str]) -> str:
     return f"{name[: LONGEST_NAME - 12]}-{row.id}" if name_key(name) in taken else name
 
 
-def _devices(source: Source, found: Boards) -> dict[int, list[str]]:
+def _devices(source: Source, found: Imported) -> dict[int, list[str]]:
     """Return the devices of each leaderboard: those that it accepts, then others that it has results of."""
-    accepted: dict[int, list[str]] = {}
+    accepted: dict[int, list[str]] = defaultdict(list)
     runs, sent = source.tables["runs"].c, source.tables["submission"].c
     used = (
         sa.select(sent.leaderboard_id, runs.runner)
@@ -161,28 +137,11 @@ def _devices(source: Source, found: Boards) -> dict[int, list[str]]:
         .where(runs.runner.is_not(None), runs.runner != "")
         .distinct()
     )
-    listed = source.rows("gpu_type", "leaderboard_id", "gpu_type", order="gpu_type")
+    listed = source.rows("gpu_type", "leaderboard_id", "gpu_type", order=["gpu_type"])
     for board_id, name in (*listed, *source.execute(used)):
-        device = found.device(name)
-        if device not in accepted.setdefault(board_id, []):
+        if (device := found.device(name)) not in accepted[board_id]:
             accepted[board_id].append(device)
     return accepted
-
-
-def _add_devices(session: Session, board: Leaderboard, devices: Sequence[str]) -> None:
-    new = [device for device in devices if device not in board.devices]
-    rows = [
-        {"leaderboard_id": board.id, "device": device, "position": position}
-        for position, device in enumerate(new, len(board.devices))
-    ]
-    bulk.insert(session, LeaderboardDeviceRow, rows)
-
-
-def _templates(source: Source) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
-    for board_id, language, code in source.rows("templates", "leaderboard_id", "lang", "code", order="lang"):
-        found.setdefault(board_id, {})[language] = code
-    return found
 
 
 def _begun(source: Source) -> dict[int, datetime]:

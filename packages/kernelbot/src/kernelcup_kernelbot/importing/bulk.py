@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from kernelcup.engine.copying import LAST_NUMBER, SET_LAST_NUMBER
-from kernelcup.engine.database import upsert
 from kernelcup.tables import Base, table_of
 
-AT_ONCE = 400
-"""Values of one IN: SQLite takes few thousand parameters."""
-
 Values = dict[str, Any]
-
-
-def parts(values: Sequence[Any], size: int = AT_ONCE) -> Iterable[Sequence[Any]]:
-    """Yield slices of a sequence."""
-    return (values[start : start + size] for start in range(0, len(values), size))
 
 
 def insert(session: Session, row: type[Base], values: Sequence[Values]) -> None:
@@ -29,19 +20,8 @@ def insert(session: Session, row: type[Base], values: Sequence[Values]) -> None:
         session.execute(table_of(row).insert(), values)
 
 
-def insert_absent(session: Session, row: type[Base], values: Sequence[Values]) -> int:
-    """Insert rows whose ``hash`` does not exist, and return how many those are."""
-    table, stored = table_of(row), set()
-    for part in parts([each["hash"] for each in values]):
-        stored |= set(session.scalars(sa.select(table.c.hash).where(table.c.hash.in_(part))))
-    new = [each for each in values if each["hash"] not in stored]
-    if new:
-        session.execute(upsert(session, row).on_conflict_do_nothing(), new)
-    return len(new)
-
-
 def reserve(session: Session, row: type[Base], count: int) -> list[int]:
-    """Return numbers for new rows that a server which runs meanwhile does not give to others."""
+    """Return numbers for new rows here that a server which runs meanwhile does not give to others."""
     name = {"table": table_of(row).name}
     if session.get_bind().dialect.name == "postgresql":
         numbers = "SELECT nextval(pg_get_serial_sequence(:table, 'id')) FROM generate_series(1, :count)"

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import ranking_query, runs
-from kernelcup.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, table_of
-from kernelcup_kernelbot.importing.boards import Boards
+from kernelcup.engine import Database
+from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, SubmissionRow, table_of
+from kernelcup_kernelbot.importing.imported import Difference, Imported
 from kernelcup_kernelbot.importing.reports import HOST_CLASS, positive
 from kernelcup_kernelbot.importing.source import Source
 
-Ranking = dict[int, float]
-"""Seconds by user."""
-Rankings = dict[tuple[int, str], Ranking]
-"""By leaderboard and device."""
+Rankings = defaultdict[tuple[str, str], dict[int, float]]
+"""Seconds by user, by leaderboard and device."""
+Person = TypeVar("Person", bound=Hashable)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A place that is not as it was."""
+def compare(source: Source, db: Database, found: Imported, now: datetime) -> None:
+    """Choose the bests where something is new, or an import before was cut off, and note what differs."""
+    was, ids = _before(source, found), {board.name: board.id for board in found.boards.values()}
+    with db.read() as session:
+        wrong = _differences(was, _after(session, ids))
+    for name in sorted(found.changed | {each.leaderboard for each in wrong}):
+        with db.write() as session:
+            _choose(session, ids[name], now)
+    with db.read() as session:
+        found.differences = _differences(was, _after(session, ids))
+    found.places = sum(map(len, was.values()))
 
-    leaderboard: str
-    device: str
-    user_id: int
-    before: tuple[int, float] | None
-    """Place and seconds; None for none."""
-    after: tuple[int, float] | None
 
-
-def choose(session: Session, board_id: int, now: datetime) -> None:
+def _choose(session: Session, board_id: int, now: datetime) -> None:
     """Choose the bests of a leaderboard, and record when KernelBot's results improved them."""
     runs.choose_all(session, board_id=board_id, now=now)
     earlier = sa.func.min(ranking_query.RANKED_S).over(
@@ -54,63 +56,50 @@ def choose(session: Session, board_id: int, now: datetime) -> None:
     session.execute(sa.insert(table_of(RecordRow)).from_select([*names, "at"], improved))
 
 
-def before(source: Source, people: Mapping[str, int], boards: Boards, but: Collection[int]) -> Rankings:
-    """Return KernelBot's rankings, without those submissions: the least of a user's passed public ranked runs."""
+def _before(source: Source, found: Imported) -> Rankings:
+    """Return KernelBot's rankings of what is here: the least of a user's passed public ranked runs."""
     run, sent = source.tables["runs"].c, source.tables["submission"].c
     query = (
         sa.select(sent.leaderboard_id, run.runner, sent.user_id, sa.func.min(run.score))
         .join(source.tables["submission"], sent.id == run.submission_id)
         .where(run.passed, run.secret.is_not(True), run.mode == "leaderboard", run.score > 0)
-        .where(run.runner.is_not(None), sent.id.not_in(but))
+        .where(run.runner.is_not(None), sent.id.not_in(found.absent))
         .group_by(sent.leaderboard_id, run.runner, sent.user_id)
     )
-    found: Rankings = {}
+    rankings = Rankings(dict)
     for board_id, runner, user_id, score in source.execute(query):
-        ranking = found.setdefault((boards.by_id[board_id].id, boards.device(runner)), {})
-        user, seconds = people[user_id], positive(score)
-        if seconds is not None:
-            ranking[user] = min(seconds, ranking.get(user, seconds))
-    return found
+        ranking = rankings[found.boards[board_id].name, found.device(runner)]
+        if (seconds := positive(score)) is not None:
+            ranking[found.users[user_id]] = min(seconds, ranking.get(found.users[user_id], seconds))
+    return rankings
 
 
-def after(session: Session, board_ids: Collection[int]) -> Rankings:
+def _after(session: Session, boards: Collection[str]) -> Rankings:
     """Return the rankings here, of the class of machines that KernelBot's results are in."""
-    query = sa.select(BestRow.leaderboard_id, BestRow.device, BestRow.user_id, BestRow.score_s)
-    found: Rankings = {}
-    where = BestRow.host_class == HOST_CLASS, BestRow.leaderboard_id.in_(board_ids)
-    for board_id, device, user_id, score_s in session.execute(query.where(*where)):
-        found.setdefault((board_id, device), {})[user_id] = score_s
-    return found
+    best, rankings = BestRow, Rankings(dict)
+    query = sa.select(LeaderboardRow.name, best.device, best.user_id, best.score_s)
+    query = query.join(best, best.leaderboard_id == LeaderboardRow.id)
+    where = best.host_class == HOST_CLASS, LeaderboardRow.name.in_(boards)
+    for name, device, user_id, score_s in session.execute(query.where(*where)):
+        rankings[name, device][user_id] = score_s
+    return rankings
 
 
-def differences(was: Rankings, now: Rankings, boards: Boards) -> list[Difference]:
+def _differences(was: Rankings, now: Rankings) -> list[Difference]:
     """Return the users whose place or time is not the same in both."""
-    names = {board.id: board.name for board in boards.by_id.values()}
-    found = []
-    for board_id, device in sorted(was.keys() | now.keys()):
-        first, second = (_places(each.get((board_id, device), {})) for each in (was, now))
-        found += [
-            Difference(
-                leaderboard=names[board_id],
-                device=device,
-                user_id=user_id,
-                before=first.get(user_id),
-                after=second.get(user_id),
-            )
-            for user_id in sorted(first.keys() | second.keys())
-            if first.get(user_id) != second.get(user_id)
-        ]
-    return found
+    wrong = []
+    for board, device in sorted(was.keys() | now.keys()):
+        before, after = (places_of(each.get((board, device), {})) for each in (was, now))
+        for user_id in sorted(before.keys() | after.keys()):
+            place = {"before": before.get(user_id), "after": after.get(user_id)}
+            if place["before"] != place["after"]:
+                wrong.append(Difference(leaderboard=board, device=device, user_id=user_id, **place))
+    return wrong
 
 
-def count(rankings: Iterable[Ranking]) -> int:
-    """Return how many places there are."""
-    return sum(map(len, rankings))
-
-
-def _places(ranking: Ranking) -> dict[int, tuple[int, float]]:
+def places_of(ranking: Mapping[Person, float]) -> dict[Person, tuple[int, float]]:
     """Return place and seconds of each user; equal times share a place."""
     first: dict[float, int] = {}
     for place, seconds in enumerate(sorted(ranking.values()), 1):
         first.setdefault(seconds, place)
-    return {user_id: (first[seconds], seconds) for user_id, seconds in ranking.items()}
+    return {user: (first[seconds], seconds) for user, seconds in ranking.items()}

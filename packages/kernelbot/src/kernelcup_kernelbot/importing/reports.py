@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from kernelcup.app.results.queries.runs import LARGEST_MESSAGE
 from kernelcup_harness.protocol import (
+    PROTOCOL_VERSION,
     Backend,
-    CapturedOutput,
-    CaseResult,
     HarnessKind,
     Mode,
     Parameters,
     Reason,
-    RunReport,
     StageName,
-    StageReport,
-    Timing,
     TrustLevel,
     Verdict,
 )
@@ -37,13 +32,18 @@ TIMED_OUT = 114
 MOST_CASES = 200
 LONGEST_OUTPUT = 4096
 HOST_CLASS = "KernelBot"
+BACKEND, TRUST = Backend.CUDA, TrustLevel.SELF_MEASURED
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
     """What KernelBot found of a submission on one GPU."""
 
-    report: RunReport
+    report: Json
+    """A :class:`RunReport` without what is as by default: a third of the size."""
+    verdict: Verdict
     score_s: float | None
     """The least of its passed ranked runs."""
     started_at: datetime
@@ -62,57 +62,49 @@ def judged(number: int, mode: Mode, runs: Sequence[Any]) -> Judged:
     """Return the result of a submission's public runs on one GPU, of which there is at least one."""
     scores = [score for run in runs if (score := score_of(run)) is not None]
     failed = next((run for run in runs if not run.passed), None)
-    verdict = Verdict.ACCEPTED if scores or failed is None else verdict_of(failed)
-    last = failed if verdict is not Verdict.ACCEPTED and failed is not None else runs[-1]
+    if scores:
+        failed = None
+    verdict = Verdict.ACCEPTED if failed is None else verdict_of(failed)
+    last = failed or runs[-1]
     told = last.meta or {}
     machine = next((run.system_info for run in runs if run.system_info), None) or {}
-    report = RunReport(
+    report = _kept(
+        version=PROTOCOL_VERSION,
         job_id=f"kernelbot-{number}",
-        mode=mode,
-        backend=Backend.CUDA,
-        harness=HarnessKind.OWN,
-        verdict=verdict,
-        stage=None if verdict is Verdict.ACCEPTED else STAGES.get(last.mode, StageName.IMPORT),
-        reason=Reason.NONE if verdict is Verdict.ACCEPTED else Reason.OWN_HARNESS,
-        message="" if verdict is Verdict.ACCEPTED else message_of(last),
-        stages=[stage_of(run) for run in runs if run.mode in STAGES],
+        mode=mode.value,
+        backend=BACKEND.value,
+        harness=HarnessKind.OWN.value,
+        stage=None if failed is None else STAGES.get(last.mode, StageName.IMPORT).value,
+        stages=[_stage(run) for run in runs if run.mode in STAGES],
         stdout=_output(told.get("stdout")),
         stderr=_output(told.get("stderr")),
         exit_code=_whole(told.get("exit_code")),
-        duration_s=sum((run.end_time - run.start_time).total_seconds() for run in runs),
-        trust=TrustLevel.SELF_MEASURED,
-        environment={"device": str(machine["gpu"])} if machine.get("gpu") else {},
+        duration_s=sum(map(_seconds, runs)),
+        environment={"device": str(machine["gpu"])} if machine.get("gpu") else None,
         extra={"judged_by": HOST_CLASS} | {f"kernelbot_{key}": str(each) for key, each in machine.items()},
+        **_end(verdict, "" if failed is None else message_of(failed)),
     )
     started, finished = min(run.start_time for run in runs), max(run.end_time for run in runs)
-    return Judged(report=report, score_s=min(scores, default=None), started_at=started, finished_at=finished)
+    score_s = min(scores, default=None)
+    return Judged(report=report, verdict=verdict, score_s=score_s, started_at=started, finished_at=finished)
 
 
-def compact(value: Any) -> Any:
-    """Return the JSON of a part of a report without what is as by default, which reading adds: a third of the size."""
-    kind: Any = type(value)
-    if kind is list:
-        return [compact(each) for each in value]
-    if issubclass(kind, StrEnum):
-        return value.value
-    defaults = _defaults(kind)
-    if not defaults:
-        return value
-    found = {}
-    for name, default in defaults:
-        each = getattr(value, name)
-        if each != default or name == "version":
-            found[name] = compact(each)
-    return found
+def _kept(**values: Any) -> Json:
+    """Return a part of a report without what it has by default."""
+    return {name: each for name, each in values.items() if each not in (None, "")}
 
 
-@cache
-def _defaults(kind: type) -> list[tuple[str, Any]]:
-    found = []
-    for each in fields(kind) if is_dataclass(kind) else ():
-        made = each.default_factory() if each.default_factory is not MISSING else each.default
-        found.append((each.name, made))
-    return found
+def _end(verdict: Verdict, message: str) -> Json:
+    accepted = verdict is Verdict.ACCEPTED
+    return {
+        "verdict": verdict.value,
+        "reason": None if accepted else Reason.OWN_HARNESS.value,
+        "message": "" if accepted else message,
+    }
+
+
+def _seconds(run: Any) -> float:
+    return float((run.end_time - run.start_time).total_seconds())
 
 
 def score_of(run: Any) -> float | None:
@@ -140,44 +132,38 @@ def message_of(run: Any) -> str:
     return _lines(text)[:LARGEST_MESSAGE]
 
 
-def stage_of(run: Any) -> StageReport:
+def _stage(run: Any) -> Json:
     """Return a run as a stage with its cases."""
     name = STAGES[run.mode]
     results = {str(key): str(value) for key, value in (run.result or {}).items()}
     family = "test" if name is StageName.TEST else "benchmark"
-    cases = []
-    for index in range(MOST_CASES):
-        case = _case(results, f"{family}.{index}.", index)
-        if case is None:
-            break
-        cases.append(case)
-    verdict = Verdict.ACCEPTED if run.passed else verdict_of(run)
-    return StageReport(
-        name=name,
-        verdict=verdict,
-        reason=Reason.NONE if run.passed else Reason.OWN_HARNESS,
-        message="" if run.passed else message_of(run),
-        duration_s=(run.end_time - run.start_time).total_seconds(),
+    found = (_case(results, f"{family}.{index}.", index) for index in range(MOST_CASES))
+    cases = list(itertools.takewhile(bool, found))
+    return _kept(
+        name=name.value,
+        duration_s=_seconds(run),
         planned_cases=max(_whole(results.get(f"{family}-count")) or 0, len(cases)),
         cases=cases,
+        **_end(Verdict.ACCEPTED if run.passed else verdict_of(run), message_of(run)),
     )
 
 
-def _case(results: Mapping[str, str], prefix: str, index: int) -> CaseResult | None:
+def _case(results: Mapping[str, str], prefix: str, index: int) -> Json:
+    """Return a case, empty if there is none of this number."""
     status, mean = results.get(f"{prefix}status"), positive(results.get(f"{prefix}mean"))
     if status is None and mean is None:
-        return None
+        return {}
     passed = status in (None, "pass")
     figures = {name: number(results.get(prefix + name)) for name in FIGURES}
     kept = {name: each for name, each in figures.items() if each is not None}
-    return CaseResult(
+    verdict = Verdict.ACCEPTED if passed else Verdict.WRONG_ANSWER
+    message = _lines(results.get(prefix + ("message" if passed else "error"), ""))
+    return _kept(
         index=index,
         parameters=parameters_of(results.get(f"{prefix}spec", "")),
-        verdict=Verdict.ACCEPTED if passed else Verdict.WRONG_ANSWER,
-        reason=Reason.NONE if passed else Reason.OWN_HARNESS,
-        message=_lines(results.get(prefix + ("message" if passed else "error"), "")),
-        timing=None if mean is None else Timing(samples_ns=[], reported_ns=mean, reported=kept),
-        checks=1 if prefix.startswith("test") else 0,
+        timing=None if mean is None else {"samples_ns": [], "reported_ns": mean, "reported": kept},
+        checks=int(prefix.startswith("test")),
+        **_end(verdict, "") | {"message": message},
     )
 
 
@@ -218,7 +204,7 @@ def _lines(text: Any) -> str:
     return str(text).replace("\\n", "\n")
 
 
-def _output(text: Any) -> CapturedOutput:
+def _output(text: Any) -> Json | None:
     whole = str(text or "")
     cut = whole[:LONGEST_OUTPUT]
-    return CapturedOutput(text=cut, total_bytes=len(whole.encode()), truncated=cut != whole)
+    return {"text": cut, "total_bytes": len(whole.encode()), "truncated": cut != whole} if whole else None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from kernelcup.app.courses.invite_codes import normal_code
-from kernelcup.app.courses.queries import courses, members
-from kernelcup.domain import Leaderboard, ModeGroup
+from kernelcup.app.courses.queries import courses, invites, members
+from kernelcup.domain import ModeGroup
 from kernelcup.domain.answers import Quantity
-from kernelcup.tables import InviteCourseRow, InviteRow, LimitRow
-from kernelcup_kernelbot.importing import bulk
+from kernelcup.tables import InviteRow, LimitRow
+from kernelcup_kernelbot.importing.imported import Imported
 from kernelcup_kernelbot.importing.source import Source, moment
 
 GROUPS = {"test": ModeGroup.PRACTICE, "leaderboard": ModeGroup.RANKED}
@@ -22,82 +21,51 @@ HOUR_S = 3600
 LABEL = "from KernelBot"
 
 
-@dataclass(kw_only=True, slots=True)
-class Rules:
-    """What became of limits and invites."""
-
-    limits: int = 0
-    invites: int = 0
-    members: int = 0
-    alike: list[str] = field(default_factory=list)
-    """Codes that are the same as another one once they are typed."""
-
-
-def bring(
-    source: Source,
-    session: Session,
-    people: Mapping[str, int],
-    boards: Mapping[int, Leaderboard],
-    now: datetime,
-) -> Rules:
+def bring(source: Source, session: Session, found: Imported, now: datetime) -> None:
     """Write the limits, invites and members that are not here yet."""
-    found = Rules(limits=_limits(source, session, boards))
+    _bring_limits(source, session, found)
     opened = _opened(source)
-    stored = dict(session.execute(sa.select(InviteRow.code, InviteRow.claimed_by)).all())
-    seen: set[str] = set()
-    for row in source.rows("leaderboard_invite", "id", "code", "user_id", "claimed_at", order="code"):
-        code, user_id = normal_code(row.code), people.get(row.user_id or "")
+    stored, seen = set(session.scalars(sa.select(InviteRow.code))), set()
+    for row in source.rows("leaderboard_invite", "id", "code", "user_id", "claimed_at", order=["code"]):
+        code, user_id, at = normal_code(row.code), found.users.get(row.user_id), moment(row.claimed_at, now)
         if code in seen:
-            found.alike.append(row.code)
+            found.notes["invite left out, equal to another one once it is typed"].append(row.code)
             continue
         seen.add(code)
-        targets = [boards[each] for each in opened.get(row.code, opened.get(row.id, [])) if each in boards]
-        ids = list(dict.fromkeys(courses.of_board(session, each, now).id for each in targets))
-        at = moment(row.claimed_at, now)
-        claim = {"claimed_by": user_id, "claimed_at": None if user_id is None else at}
+        targets = [found.boards[each] for each in opened[row.code] + opened[row.id]]
+        ids = sorted({courses.of_board(session, each, now).id for each in targets})
         if code not in stored:
-            bulk.insert(session, InviteRow, [{"code": code, "label": LABEL, "created_at": at} | claim])
-            bulk.insert(session, InviteCourseRow, [{"code": code, "course_id": each} for each in ids])
-            found.invites += 1
-        elif stored[code] is None and user_id is not None:
-            session.execute(sa.update(InviteRow).where(InviteRow.code == code).values(**claim))
+            new = [invites.NewInvite(code=code, label=LABEL)] if ids else []  # without one it opens nothing
+            invites.insert_all(session, new, course_ids=ids, created_by=None, now=at)
+            found.counts["invites"] += len(new)
         if user_id is not None:
-            found.members += sum(
-                members.add(session, course_id=each, user_id=user_id, now=at) for each in ids
-            )
-    return found
+            invites.claim(session, code, user_id=user_id, now=at)
+            joined = (members.add(session, course_id=each, user_id=user_id, now=at) for each in ids)
+            found.counts["members"] += sum(joined)
 
 
-def _opened(source: Source) -> dict[object, list[int]]:
+def _opened(source: Source) -> defaultdict[object, list[int]]:
     """Return the leaderboards that each invite opens, by its code or number, whichever their table has."""
-    table = source.tables.get("leaderboard_invite_scope")
-    if table is None:
-        return {}
-    key = next(name for name in ("invite_id", "code", "invite_code") if name in table.c)
-    found: dict[object, list[int]] = {}
-    for invite, board_id in source.rows("leaderboard_invite_scope", key, "leaderboard_id"):
-        found.setdefault(invite, []).append(board_id)
+    name, found = "leaderboard_invite_scope", defaultdict[object, list[int]](list)
+    for row in source.rows(name, "invite_id", "code", "invite_code", "leaderboard_id"):
+        found[row.invite_id or row.code or row.invite_code].append(row.leaderboard_id)
     return found
 
 
-def _limits(source: Source, session: Session, boards: Mapping[int, Leaderboard]) -> int:
-    """Write the limits that a leaderboard has none of yet, and return how many."""
-    changed = 0
-    for board_id, category, amount in source.rows(
-        "rate_limit", "leaderboard_id", "mode_category", "max_submissions_per_hour"
-    ):
-        if category not in GROUPS or board_id not in boards:
+def _bring_limits(source: Source, session: Session, found: Imported) -> None:
+    """Write the limits that a leaderboard has none of yet."""
+    names = ("leaderboard_id", "mode_category", "max_submissions_per_hour")
+    for board_id, category, amount in source.rows("rate_limit", *names):
+        if category not in GROUPS:
             continue
         values = {
-            "leaderboard_id": boards[board_id].id,
+            "leaderboard_id": found.boards[board_id].id,
             "mode_group": GROUPS[category].value,
             "per_user": True,
             "quantity": Quantity.SUBMISSIONS.value,
             "window_s": HOUR_S,
         }
         same = sa.select(LimitRow.id).filter_by(**values, user_id=None, device=None, launcher=None)
-        stored = session.scalars(same).first()
-        if stored is None:
-            bulk.insert(session, LimitRow, [values | {"amount": float(amount)}])
-            changed += 1
-    return changed
+        if session.scalars(same).first() is None:
+            session.add(LimitRow(**values, amount=float(amount)))
+            found.counts["limits"] += 1

@@ -23,7 +23,6 @@ OTHERS = (
     "rate_limit",
 )
 """Older databases lack some of them."""
-IN_MEMORY = 1_000
 Where = Sequence[sa.ColumnElement[bool]]
 
 
@@ -52,33 +51,28 @@ class Source:
         found = self.tables[table].c.get(name)
         return sa.null().label(name) if found is None else found
 
-    def rows(
-        self, table: str, *names: str, where: Where = (), order: str | None = None, limit: int | None = None
-    ) -> list[Any]:
+    def rows(self, table: str, *names: str, where: Where = (), order: Sequence[str] = ()) -> list[Any]:
         """Return columns of all rows; nothing if there is no such table."""
         if table not in self.tables:
             return []
-        query = sa.select(*(self.column(table, name) for name in names)).where(*where).limit(limit)
-        if order is not None:
-            query = query.order_by(self.tables[table].c[order])
-        return list(self._connection.execute(query))
+        return list(self._connection.execute(self._select(table, names, where, order)))
 
-    def pages(self, table: str, *names: str, size: int, where: Where = ()) -> Iterator[list[Any]]:
-        """Yield rows in the order of their ids, so many at a time."""
-        key, last = self.tables[table].c.id, 0
-        while page := self.rows(table, *names, where=[key > last, *where], order="id", limit=size):
-            yield page
-            last = page[-1].id
-
-    def stream(
-        self, table: str, *names: str, where: Where, order: Sequence[str]
-    ) -> Generator[Any, None, None]:
-        """Yield columns of all rows in an order, with few of them in memory; to be closed."""
-        of = self.tables[table].c
-        query = sa.select(*(self.column(table, name) for name in names)).where(*where)
-        query = query.order_by(*(of[name] for name in order)).execution_options(yield_per=IN_MEMORY)
+    def pages(
+        self, table: str, *names: str, where: Where = (), order: Sequence[str] = ("id",), size: int
+    ) -> Generator[Sequence[Any], None, None]:
+        """Yield columns of all rows in an order, so many at a time; to be closed."""
+        query = self._select(table, names, where, order).execution_options(yield_per=size)
         with self._connection.execute(query) as found:
-            yield from found
+            yield from found.partitions()
+
+    def _select(self, table: str, names: Sequence[str], where: Where, order: Sequence[str]) -> sa.Select[Any]:
+        query = sa.select(*(self.column(table, name) for name in names)).where(*where)
+        return query.order_by(*(self.column(table, name) for name in order))
+
+    def text(self, query: str) -> sa.TextClause:
+        """Return a statement in which names in braces stand for :attr:`tables`."""
+        names = {name: f'"{table.schema}"."{name}"' for name, table in self.tables.items()}
+        return sa.text(query.format(**names))
 
     def execute(self, query: Any, values: Any = None) -> Any:
         """Run a query over :attr:`tables`."""

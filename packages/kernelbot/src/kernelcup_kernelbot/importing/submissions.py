@@ -2,90 +2,82 @@
 
 from __future__ import annotations
 
+import base64
+import posixpath
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from kernelcup.app.submissions.queries.submissions import hash_of, priority_of
+from kernelcup.clean_text import clean_text
 from kernelcup.clocks import Clock
 from kernelcup.domain import JobState, Leaderboard
 from kernelcup.engine import Database
+from kernelcup.engine.database import upsert
 from kernelcup.errors import Conflict
 from kernelcup.tables import CodeRow, DeletedUseRow, JobRow, RunRow, SubmissionRow
-from kernelcup_kernelbot.importing import bulk, codes, reports
-from kernelcup_kernelbot.importing.boards import Boards
+from kernelcup_harness.protocol import SourceTree
+from kernelcup_kernelbot.importing import bulk, reports
+from kernelcup_kernelbot.importing.imported import Imported
 from kernelcup_kernelbot.importing.reports import HOST_CLASS, Judged
 from kernelcup_kernelbot.importing.source import Source, moment
 
-PAGE = 5_000
-CODES_AT_ONCE = 500
+PAGE, SOME = 5_000, 500
+"""Submissions of one transaction; codes and runs that are read at once."""
 CLIENT = "kernelbot"
 ROOM = 100_000
 """Numbers left for what KernelBot still gets before the switch: they stay the same here."""
 LAG = timedelta(days=1)
 """After this a submission that is not done there never will be."""
 ENDED = ("succeeded", "failed", "timed_out", "hacked")
-COLUMNS = ("id", "leaderboard_id", "user_id", "code_id", "file_name", "submission_time", "done")
+COLUMNS = (
+    "id",
+    "leaderboard_id",
+    "user_id",
+    "code_id",
+    "file_name",
+    "submission_time",
+    "done",
+    "mode_category",
+)
 OF_RUN = ("submission_id", "start_time", "end_time", "mode", "secret", "runner", "score", "passed")
 EVIDENCE = ("compilation", "meta", "result", "system_info")
-
-
-@dataclass(kw_only=True, slots=True)
-class Submissions:
-    """What became of KernelBot's submissions."""
-
-    made: int = 0
-    runs: int = 0
-    not_text: int = 0
-    """Submissions whose code is not UTF-8."""
-    ungraded: int = 0
-    """Without any public run: they have no result here either."""
-    boards: set[int] = field(default_factory=set)
-    """The leaderboards here that got some."""
-    waiting: set[int] = field(default_factory=set)
-    """Not done there yet: the next import brings them."""
-    deleted: set[int] = field(default_factory=set)
-    """Deleted here after an earlier import."""
+WHOLE = ".base64"
+"""Ending of the file beside a code that is no text: its bytes."""
+NAME, LONGEST_NAME = "submission.py", 200
 
 
 class Importer:
-    """Brings submissions, page by page.
+    """Brings submissions, page by page."""
 
-    Args:
-        source: KernelBot's database.
-        people: Users here by their ids there.
-        boards: Leaderboards here.
-        now: The time.
-    """
-
-    def __init__(self, source: Source, people: Mapping[str, int], boards: Boards, now: datetime) -> None:
+    def __init__(self, source: Source, found: Imported, now: datetime) -> None:
         self._source = source
-        self._people = people
-        self._boards = boards
+        self._found = found
         self._now = now
-        self.found = Submissions()
-        self._runs: Generator[Any, None, None] | None = None
+        self._runs: Iterator[Any] | None = None
         self._next: Any = None
         """The first of the runs that no submission had yet."""
 
-    def bring(self, db: Database, since: datetime | None, *, dry_run: bool = False) -> Submissions:
+    def bring(self, db: Database, since: datetime | None, *, dry_run: bool = False) -> None:
         """Write what is not here yet, one transaction for each page; in a dry run only count it.
 
         Raises:
             Conflict: Another submission has the number of one of KernelBot's.
         """
-        newest = 0
-        with closing(self):
-            for page in self._pages(since):
+        newest, sent = 0, self._source.tables["submission"].c.submission_time
+        # Also what was not done at the import before.
+        where = [] if since is None else [sent >= since - LAG]
+        with closing(self._source.pages("submission", *COLUMNS, where=where, size=PAGE)) as pages:
+            for page in pages:
                 with db.read() as session:
                     rows = self._new(session, page)
-                self.found.made += len(rows)
+                self._found.counts["submissions"] += len(rows)
                 if rows and not dry_run:
                     newest = rows[-1].id
                     with db.write() as session:
@@ -93,38 +85,24 @@ class Importer:
         if newest:
             with db.write() as session:
                 bulk.continue_after(session, SubmissionRow, newest + ROOM)
-        return self.found
-
-    def close(self) -> None:
-        """End reading."""
-        if self._runs is not None:
-            self._runs.close()
-
-    def _pages(self, since: datetime | None) -> Iterator[list[Any]]:
-        sent = self._source.tables["submission"].c.submission_time
-        # Also what was not done at the import before.
-        where = [] if since is None else [sent >= since - LAG]
-        names = (*COLUMNS, "mode_category")
-        return self._source.pages("submission", *names, size=PAGE, where=where)
 
     def _new(self, session: Session, page: Sequence[Any]) -> list[Any]:
         """Return the rows that are done and not here."""
-        first, last = page[0].id, page[-1].id
+        first, last, rows = page[0].id, page[-1].id, []
         here = sa.select(SubmissionRow.id, SubmissionRow.client)
         stored = dict(session.execute(here.where(SubmissionRow.id.between(first, last))).all())
         gone = sa.select(DeletedUseRow.submission_id).where(DeletedUseRow.submission_id.between(first, last))
         deleted = set(session.scalars(gone))
         ended = self._ended(first, last) if len(stored) < len(page) else set()
-        rows = []
         for row in page:
-            if row.id in deleted:
-                self.found.deleted.add(row.id)
-            elif row.id in stored:
+            is_done = row.done or row.id in ended or moment(row.submission_time, self._now) < self._now - LAG
+            if row.id in stored:
                 _check_ours(row.id, stored[row.id])
-            elif row.done or row.id in ended or moment(row.submission_time, self._now) < self._now - LAG:
+            elif is_done and row.id not in deleted:
                 rows.append(row)
             else:
-                self.found.waiting.add(row.id)
+                self._found.absent.add(row.id)
+                self._found.counts["deleted" if row.id in deleted else "waiting"] += 1
         return rows
 
     def _ended(self, first: int, last: int) -> set[int]:
@@ -135,72 +113,50 @@ class Importer:
         return {row.submission_id for row in self._source.rows(table.name, "submission_id", where=where)}
 
     def _write(self, session: Session, rows: Sequence[Any]) -> None:
-        hashes = self._write_codes(session, rows)
-        sent: list[bulk.Values] = []
-        results: list[tuple[Leaderboard, bulk.Values, Judged | None]] = []
-        for row in rows:
-            mine = self._runs_of(row.id)
-            modes = [run.mode for each in mine.values() for run in each]
-            mode = reports.mode_of(row.mode_category, modes)
-            board = self._boards.by_id[row.leaderboard_id]
+        hashes, sent, jobs, runs = self._write_codes(session, rows), [], [], []
+        judged = [(row, self._runs_of(row.id)) for row in rows]
+        numbers = iter(bulk.reserve(session, JobRow, sum(max(len(mine), 1) for _, mine in judged)))
+        for row, mine in judged:
+            board, name = self._found.boards[row.leaderboard_id], file_name(row.file_name)
+            mode = reports.mode_of(row.mode_category, [run.mode for each in mine.values() for run in each])
             at = moment(row.submission_time, self._now)
-            owner = {"leaderboard_id": board.id, "user_id": self._people[row.user_id], "mode": mode.value}
-            name = codes.file_name(row.file_name)
-            values = {
-                "id": row.id,
-                "code_hash": hashes[row.code_id, name],
-                "file_name": name,
-                "client": CLIENT,
+            of: bulk.Values = {
+                "leaderboard_id": board.id,
+                "user_id": self._found.users[row.user_id],
+                "mode": mode.value,
             }
-            sent.append(values | owner | {"created_at": at})
-            job = owner | {"submission_id": row.id, "priority": int(priority_of(mode)), "created_at": at}
-            judged = [(device, reports.judged(row.id, mode, each)) for device, each in sorted(mine.items())]
-            results += [(board, job | {"device": device}, result) for device, result in judged]
-            if not judged and board.devices:
-                self.found.ungraded += 1
-                results.append((board, job | {"device": board.devices[0]}, None))
-            self.found.boards.add(board.id)
-        bulk.insert(session, SubmissionRow, sent)
-        self._write_results(session, results)
-
-    def _write_results(
-        self, session: Session, results: Sequence[tuple[Leaderboard, bulk.Values, Judged | None]]
-    ) -> None:
-        jobs, runs = [], []
-        numbers = bulk.reserve(session, JobRow, len(results))
-        for number, (board, job, result) in zip(numbers, results, strict=True):
-            times = job["created_at"], job["created_at"]
-            if result is not None:
-                times = moment(result.started_at, self._now), moment(result.finished_at, self._now)
-                runs.append(_run(board, number, result, *times))
-            state = JobState.CANCELLED if result is None else JobState.DONE
-            jobs.append(
-                job
-                | {"id": number, "task_hash": board.task_hash, "state": state.value}
-                | {"reason": "" if result is not None else "KernelBot has no result of it"}
-                | {"queued_at": job["created_at"], "started_at": times[0], "finished_at": times[1]}
-            )
-        bulk.insert(session, JobRow, jobs)
-        bulk.insert(session, RunRow, runs)
-        self.found.runs += len(runs)
+            of |= {"created_at": at}
+            code = {"code_hash": hashes[row.code_id, name], "file_name": name}
+            sent.append({"id": row.id, "client": CLIENT} | code | of)
+            of |= {"submission_id": row.id, "task_hash": board.task_hash, "priority": int(priority_of(mode))}
+            self._found.counts["ungraded"] += not mine
+            for device, own in sorted(mine.items()) or [(board.devices[0], [])]:
+                result = reports.judged(row.id, mode, own) if own else None
+                jobs.append(of | {"id": next(numbers), "device": device} | _end(result, at))
+                if result is not None:
+                    runs.append(_run(board, jobs[-1], result))
+            self._found.changed.add(board.name)
+        for table, values in ((SubmissionRow, sent), (JobRow, jobs), (RunRow, runs)):
+            bulk.insert(session, table, values)
+        self._found.counts["results"] += len(runs)
 
     def _write_codes(self, session: Session, rows: Sequence[Any]) -> dict[tuple[int, str], str]:
         """Store codes, and return the hash of each by its number there and the file's name."""
         names: dict[int, set[str]] = defaultdict(set)
         for row in rows:
-            names[row.code_id].add(codes.file_name(row.file_name))
-        table = self._source.tables["code_files"]
+            names[row.code_id].add(file_name(row.file_name))
         hashes: dict[tuple[int, str], str] = {}
-        for part in bulk.parts(list(names), CODES_AT_ONCE):
-            trees = {
-                (code.id, name): codes.tree_of(name, bytes(code.code))
-                for code in self._source.rows("code_files", "id", "code", where=[table.c.id.in_(part)])
-                for name in names[code.id]
-            }
-            hashes |= {key: hash_of(tree) for key, tree in trees.items()}
-            stored = {hashes[key]: codes.row_of(tree) for key, tree in trees.items()}
-            bulk.insert_absent(session, CodeRow, list(stored.values()))
-            self.found.not_text += sum(len(tree.files) > 1 for tree in trees.values())
+        where = [self._source.tables["code_files"].c.id.in_(names)]
+        with closing(self._source.pages("code_files", "id", "code", where=where, size=SOME)) as pages:
+            for page in pages:
+                stored = []
+                for number, name, code in ((each.id, n, each.code) for each in page for n in names[each.id]):
+                    tree = tree_of(name, bytes(code))
+                    hashes[number, name] = hash_of(tree)
+                    files = {"": tree.code} if len(tree.files) == 1 else tree.files
+                    stored.append({"hash": hashes[number, name], "files": files})
+                    self._found.counts["not_text"] += len(tree.files) > 1
+                session.execute(upsert(session, CodeRow).on_conflict_do_nothing(), stored)
         return hashes
 
     def _runs_of(self, number: int) -> dict[str, list[Any]]:
@@ -211,21 +167,35 @@ class Importer:
             self._next = next(self._runs, None)
         while self._next is not None and self._next.submission_id <= number:
             if self._next.submission_id == number:
-                found[self._boards.device(self._next.runner)].append(self._next)
+                found[self._found.device(self._next.runner)].append(self._next)
             self._next = next(self._runs, None)
         return found
 
-    def _runs_from(self, first: int) -> Generator[Any, None, None]:
+    def _runs_from(self, first: int) -> Iterator[Any]:
         """Read the runs once, in the order of submissions: KernelBot has no index by which to find some."""
-        table = self._source.tables["runs"]
-        where = [
-            table.c.submission_id >= first,
-            table.c.secret.is_not(True),
-            table.c.mode.in_(reports.PUBLIC),
-            table.c.runner.is_not(None),
-        ]
+        run = self._source.tables["runs"].c
+        where = [run.submission_id >= first, run.secret.is_not(True)]
+        where += [run.mode.in_(reports.PUBLIC), run.runner.is_not(None)]
         order = ("submission_id", "id")
-        return self._source.stream("runs", *OF_RUN, *EVIDENCE, where=where, order=order)
+        pages = self._source.pages("runs", *OF_RUN, *EVIDENCE, where=where, order=order, size=SOME)
+        return chain.from_iterable(pages)
+
+
+def tree_of(name: str, content: bytes) -> SourceTree:
+    """Return a code as it is stored here.
+
+    Text becomes one file. Bytes that are no UTF-8, or have a NUL, become two: as text with U+FFFD, and whole.
+    """
+    text = clean_text(content.decode("utf-8", "replace"))
+    if text.encode() == content:
+        return SourceTree.of(text, name)
+    return SourceTree(files={name: text, name + WHOLE: base64.b64encode(content).decode()}, entry=name)
+
+
+def file_name(stored: str | None) -> str:
+    """Return the name of a submission's file without folders; KernelBot keeps any text."""
+    name = posixpath.basename((stored or "").replace("\\", "/")).strip()
+    return name if name.isprintable() and 0 < len(name) <= LONGEST_NAME and name.strip(".") else NAME
 
 
 def _check_ours(number: int, client: str) -> None:
@@ -236,25 +206,31 @@ def _check_ours(number: int, client: str) -> None:
         )
 
 
-def _run(
-    board: Leaderboard, job_id: int, result: Judged, started: datetime, finished: datetime
-) -> bulk.Values:
-    report = result.report
+def _end(result: Judged | None, at: datetime) -> bulk.Values:
+    """Return how a job ended, of a submission that came at this time."""
+    times = {"queued_at": at, "started_at": at, "finished_at": at}
+    if result is None:
+        return times | {"state": JobState.CANCELLED.value, "reason": "KernelBot has no result of it"}
+    times |= {"started_at": moment(result.started_at, at), "finished_at": moment(result.finished_at, at)}
+    return times | {"state": JobState.DONE.value, "reason": ""}
+
+
+def _run(board: Leaderboard, job: bulk.Values, result: Judged) -> bulk.Values:
     return {
-        "job_id": job_id,
+        "job_id": job["id"],
         "attempt": 1,
         "task_hash": board.task_hash,
         "counted": True,
-        "verdict": report.verdict.value,
+        "verdict": result.verdict.value,
         "score_s": result.score_s,
-        "trust": report.trust.value,
-        "backend": report.backend.value,
-        "started_at": started,
-        "finished_at": finished,
+        "trust": reports.TRUST.value,
+        "backend": reports.BACKEND.value,
+        "started_at": job["started_at"],
+        "finished_at": job["finished_at"],
         "harness_hash": "",
         "machine": HOST_CLASS,
         "host_class": HOST_CLASS,
-        "report": reports.compact(report),
+        "report": result.report,
         "judging": board.judging,
         "clock": Clock.OWN.value,
     }

@@ -50,6 +50,7 @@ def insert(
     settings: BoardSettings,
     judging: str = "",
     seeds_below: int | None = None,
+    discord_thread: str = "",
 ) -> int:
     """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
     row = LeaderboardRow(
@@ -61,6 +62,7 @@ def insert(
         created_at=now,
         judging=judging,
         seeds_below=seeds_below,
+        discord_thread=discord_thread,
         event_id=events.ensure(session, settings.event, creator_id=creator_id, now=now),
         **_columns(settings),
     )
@@ -69,7 +71,7 @@ def insert(
         session.flush()
     except IntegrityError as error:
         raise Conflict(f"There already is a leaderboard {name!r}.") from error
-    _put_devices(session, row.id, devices)
+    put_devices(session, row.id, devices)
     return row.id
 
 
@@ -91,7 +93,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
     )
     mine = delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id)
     session.execute(mine.where(LeaderboardDeviceRow.device.not_in(board.devices)))
-    _put_devices(session, board.id, board.devices)
+    put_devices(session, board.id, board.devices)
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
@@ -327,7 +329,8 @@ def delete_board(session: Session, board_id: int) -> None:
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
-def _put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+def put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+    """Store the devices that a leaderboard accepts, in this order, beside those that it has."""
     # Devices that stay keep their revisions: a changed one would tell readers of a freeze that something happened.
     places = enumerate(devices)
     rows = [{"leaderboard_id": board_id, "device": device, "position": at} for at, device in places]
