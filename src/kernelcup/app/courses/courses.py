@@ -98,11 +98,7 @@ def rename(
     *,
     now: datetime,
 ) -> CourseView:
-    """Give a course another name.
-
-    Raises:
-        Conflict: The name is taken.
-    """
+    """Give a course another name. Raise ``Conflict`` if it is taken."""
     check_course_name(new_name)
     with db.write(durable=True) as session:
         course = managed(session, name, actor)
@@ -137,11 +133,7 @@ def delete(
 def add_board(
     db: Database, actor: Actor, name: CourseName, board: BoardOfCourse, *, now: datetime
 ) -> CourseView:
-    """Add a leaderboard to a course.
-
-    Raises:
-        Conflict: It belongs to another one.
-    """
+    """Add a leaderboard to a course. Raise ``Conflict`` if it belongs to another one."""
     with db.write(durable=True) as session:
         course = managed(session, name, actor)
         _add(session, actor, course, _lock(session, board, actor), now)
