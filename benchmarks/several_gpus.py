@@ -1,4 +1,4 @@
-"""Usage: python benchmarks/several_gpus.py OUT.json [--jobs 10] [--largest] [--attacks] [--world 2]
+"""Usage: python benchmarks/several_gpus.py OUT.json [--jobs 10] [--largest] [--attacks [--only NAME,NAME]] [--world 2]
 
 An all-reduce on several GPUs of this host, in fresh jobs of the harness: the scatter of the score over the jobs, beside
 a loop of live launches timed by events and KernelBot's way (rank 0's host clock between barriers), and the share of the
@@ -23,8 +23,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-HERE = Path(__file__).resolve().parent
-
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -36,6 +34,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 
+HERE = Path(__file__).resolve().parent
 ATTACKS = HERE.parent / "tests/judged/several_gpus"
 EXAMPLE = HERE.parent / "src/kernelcup/tasks/examples/all_reduce"
 SIZES = {"64 kB": 1 << 14, "1 MB": 1 << 18, "64 MB": 1 << 24}
@@ -154,6 +153,7 @@ def main() -> None:
     parser.add_argument("--world", type=int, default=2)
     parser.add_argument("--largest", action="store_true")
     parser.add_argument("--attacks", action="store_true")
+    parser.add_argument("--only", default="", help="of the attacks, separated by commas")
     options = parser.parse_args()
     sizes = SIZES | (LARGEST if options.largest else {})
     honest = (ATTACKS / "honest.py").read_text()
@@ -163,9 +163,10 @@ def main() -> None:
         "pid": os.getpid(),
     }
     if options.attacks:
+        wanted = options.only.split(",") if options.only else None
         files = sorted(ATTACKS.glob("*.py"), key=lambda each: each.stem != "honest")
         sizes = {name: SIZES[name] for name in ("64 kB", "64 MB")}
-        for file in files:
+        for file in (each for each in files if wanted is None or each.stem in wanted):
             found[file.stem] = job(file.read_text(), sizes, options.world)
             print(file.stem, json.dumps(found[file.stem]), flush=True)
             options.out.write_text(json.dumps(found, indent=1) + "\n")

@@ -162,3 +162,41 @@ def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> No
     seen = visitor().open("/e/spring").locator("main").inner_text()
     assert all(each in seen for each in ("Is Triton allowed?", "Yes.", "It begins."))
     assert "ada" not in seen
+
+
+def test_an_event_is_made_and_organised_on_the_site(visitor, person, db) -> None:
+    grace = person("grace", Role.CREATOR)
+    make_board(db, creator="grace")
+    organiser = visitor(grace, width=390)
+    page = organiser.open("/e")
+    page.get_by_label("Name in its address").fill("winter")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_label("Title").fill("Winter cup")
+    page.get_by_label("When it ends (Europe/Berlin; empty: none)").fill("2031-03-15T18:00")
+    page.get_by_label("Only who has registered may submit").check()
+    page.get_by_label("Fields").fill("Affiliation\nAge?")
+    page.get_by_label("Team size").fill("two")
+    organiser.expects_refusal = True
+    page.get_by_role("button", name="Save").click()
+    assert "team_size" in page.get_by_role("alert").inner_text()
+    page.get_by_label("Team size").fill("2")  # the others stayed
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Weight of its points").fill("2")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("double × 2").wait_for()
+    check_page(page)
+    made = events.show_event(db, OPERATOR, "winter")
+    assert (made.title, made.registration, list(made.fields), made.team_size) == (
+        "Winter cup",
+        True,
+        ["Affiliation", "Age?"],
+        2,
+    )
+    assert f"{made.ends_at:%Y-%m-%d %H:%M}" == "2031-03-15 17:00"
+
+
+def test_only_its_organiser_reads_what_an_event_asked(client, person, signed_in, db) -> None:
+    events.create_event(db, person("grace", Role.CREATOR).actor, "spring", EventChanges(text="x"), now=NOW)
+    assert client.get("/e/spring/organise").status_code == 401
+    client.cookies.update(signed_in(person("eve", Role.CREATOR)))
+    assert client.get("/e/spring/organise").status_code == 403

@@ -18,9 +18,13 @@ from kernelcup_harness.protocol import Reason, SampleName, StageName, Verdict
 from kernelcup_harness.ranks.errors import NotQueued
 from kernelcup_harness.ranks.leader import Ranks, Stuck, Token
 from kernelcup_harness.ranks.sizes import world_size_of
-from kernelcup_harness.ranks.witnessed import Marks, RanksWitness, time_ns
+from kernelcup_harness.ranks.witnessed import Marks, RanksWitness, WorkBeside, skew_ns, time_ns
 from kernelcup_harness.wire.channel import ChannelClosed
 from kernelcup_harness.wire.messages import M, Message
+
+LATE_NS = 50_000.0
+"""GPUs that find the gate open begin within 8 us of each other; one that has to switch between processes takes 100 us
+and more."""
 
 
 class LeaderLine:
@@ -58,6 +62,9 @@ class LeaderCaller:
         """Why a case is timed by the wall clock."""
         self._unreadable = 0
         """Watches in a row that could not be read."""
+        self._skews: dict[tuple[StageName, int], list[float]] = {}
+        self.late_starts: dict[tuple[StageName, int], int] = {}
+        """Calls that do not count because a GPU began late, by case."""
         self.rank_ns: dict[tuple[StageName, int], list[list[float]]] = {}
         """The times of the calls of each case by rank, in the order of the calls."""
 
@@ -111,7 +118,9 @@ class LeaderCaller:
             own_ns = ranks.ask("take", role, marks, timeout_s, world=world, timeout_s=timeout_s)
             wall_ns = float(time.perf_counter_ns() - opened_ns)
             witness.end()
-        except (NotQueued, Stuck) as reason:
+        except Stuck as stuck:
+            raise ends(stuck, place) from stuck
+        except NotQueued as reason:
             self._let_through(gate, world, marks, timeout_s, reason)
             raise
         finally:
@@ -134,14 +143,30 @@ class LeaderCaller:
             spans = witness.spans(marks, nbytes)
         except trace.Unreadable as error:
             self._unreadable += 1
+            if self._unreadable >= TRIES and isinstance(error, WorkBeside):
+                raise RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, str(error), role=self._role) from error
             if self._unreadable >= TRIES:
                 raise WitnessFailed(f"the witness: {error}") from error
             return math.nan
         self._unreadable = 0
+        if self._begins_late(place.key, skew_ns(spans)):
+            return math.nan
         first_ns = min(each.begin_ns for each in spans)
         times_ns = [each.end_ns - first_ns for each in spans]
         self.rank_ns.setdefault(place.key, []).append(times_ns)
         return time_ns(spans)
+
+    def _begins_late(self, key: tuple[StageName, int], skew: float) -> bool:
+        """Return whether a call does not count since a GPU went on with other work of its own when the gate opened.
+
+        It begins far later than in other calls of the case then. A submission whose ranks begin one after the other
+        does so in each call. No more than a quarter of the calls is left out.
+        """
+        skews = self._skews.setdefault(key, [])
+        skews.append(skew)
+        late = skew > min(skews) + LATE_NS and self.late_starts.get(key, 0) < len(skews) / 4
+        self.late_starts[key] = self.late_starts.get(key, 0) + late
+        return late
 
     def _called(self, data: Token, timeout_s: float, *, profile: bool, timed: bool) -> Answer:
         place, sample = data

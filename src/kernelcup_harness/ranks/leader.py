@@ -42,7 +42,7 @@ START_NS = 300_000
 """From the message that a call begins until it does: all judges have it by then."""
 
 
-class Stuck(Exception):
+class Stuck(MachineFailed):
     """A rank has failed while others wait for it.
 
     Args:

@@ -185,6 +185,8 @@ class RanksClock(WallClock):
         level = TrustLevel.WALL_CLOCK if why else TrustLevel.WITNESSED
         finding = Finding(code="not_witnessed", text=why) if why else Finding(code="launched", text=LAUNCHED)
         findings = [] if why == NO_GPU else [finding]
+        if late := caller.late_starts.get(key, 0):
+            findings.append(Finding(code="late_starts", text=f"{late} calls do not count: a GPU began late"))
         audit = Audit(score_ns=timing.raw_ns, level=level, findings=findings)
         return case.timing(audit) or timing
 

@@ -25,6 +25,10 @@ WRITING_BYTES_A_NS = 200.0
 """Slowest speed at which a device copies its own memory."""
 
 
+class WorkBeside(trace.Unreadable):
+    """A GPU did something else while the judge wrote an input or copied an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of one call, the same on all GPUs; only the judge knows how long they are."""
@@ -101,19 +105,25 @@ def span_of(
     end = trace.first_place(marks.before_call, stretches, begin)
     writing, longest_ns = stretches[begin:end], WRITING_NS + input_bytes / WRITING_BYTES_A_NS
     if trace.total(writing) > 1 or sum(each.end_ns - each.start_ns for each in writing) > longest_ns:
-        raise trace.Unreadable(f"work while the input was written: {trace.shown(writing)}")
+        raise WorkBeside(f"work while the input was written: {trace.shown(writing)}")
     seen = trace.calls(stretches[end:], [(marks.before_call, marks.after_call)])[0]
     if not seen:
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
     if copy.dispatches != 1 or copy.end_ns - copy.start_ns > WRITING_NS + answer_bytes / WRITING_BYTES_A_NS:
-        raise trace.Unreadable(f"work while the answer was copied: {trace.shown([copy])}")
+        raise WorkBeside(f"work while the answer was copied: {trace.shown([copy])}")
     from_ns = stretches[end + 1].end_ns
     moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
     begins = [*(each.start_ns for each in work[:1]), *(each.start_ns for each in moved)]
     return Span(min(begins), max([*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]))
+
+
+def skew_ns(spans: Sequence[Span]) -> float:
+    """Return how much later than the first GPU the last one began."""
+    begins = [each.begin_ns for each in spans]
+    return max(begins) - min(begins)
 
 
 def time_ns(spans: Sequence[Span]) -> float:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, BeforeValidator, Field, Json, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.upload import load_upload
@@ -205,14 +205,6 @@ def said_of(parameter: Parameter, body: BaseModel) -> Any:
         if value is None and not without_none(part.kind)[1]:
             raise InvalidValue(f"{part.key}: null is not allowed; omit the key to keep the value.")
     return kind(**{part.name: value for part, value in given.items()})
-
-
-def value_of(parameter: Parameter, text: str) -> Any:
-    """Return the value of a parameter from a field of a form. Raise ``InvalidValue``."""
-    try:
-        return TypeAdapter(_bounded(parameter)).validate_python(text)
-    except ValidationError as error:
-        raise InvalidValue(f"{parameter.key}: {error.errors()[0]['msg']}") from error
 
 
 def _load(files: Sequence[UploadFile]) -> Task:

@@ -1,41 +1,37 @@
-"""The page of an event: its text and table of points, who is first on its leaderboards, registration and teams.
-
-Its organiser has a second page, with its settings, its leaderboards, who has registered, and the way to the final.
-"""
+"""The page of an event: its text and table of points, who is first on its leaderboards, registration and teams."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from enum import Enum
-from typing import Any, get_origin
+from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
 from kernelcup.app.events import announcements, events, finalists, points, registration
-from kernelcup.app.events.settings import LONGEST_TEXT, SETTINGS, parse_field
+from kernelcup.app.events.settings import parse_field
 from kernelcup.app.machines.placement import is_lent_only
-from kernelcup.app.operation import OPERATIONS, Parameter, without_none
+from kernelcup.app.operation import OPERATIONS
 from kernelcup.app.results import standings
 from kernelcup.app.results.runs import costs
-from kernelcup.domain import Actor, Visibility
+from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
-from kernelcup.errors import Conflict, InvalidValue, NotFound, UserError
+from kernelcup.errors import NotFound, UserError
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.admin.forms import Fields, changed_settings, perform, shown_settings, text_of
+from kernelcup.http.pages.admin.forms import Fields, perform, shape_of, shown_value, text_of
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.http.pages.rendering import address, render
+from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import classes_text, points_rule
 
 router = APIRouter(route_class=PageRoute)
 
 SHOWN = 3
-(CHANGES,) = (each for each in OPERATIONS[events.update_event].parameters if each.given.parts)
 FORMS: Mapping[str, Callable[..., Any]] = {
     "register": registration.register,
     "withdraw": registration.withdraw,
@@ -45,37 +41,37 @@ FORMS: Mapping[str, Callable[..., Any]] = {
     "announce": announcements.announce,
     "ask": announcements.ask,
     "answer": announcements.answer,
-}
-MANAGING: Mapping[str, Callable[..., Any]] = {
-    "update": events.update_event,
+    "settings": events.update_event,
     "add": events.add_board,
-    "advance": finalists.advance,
-    "delete": events.delete_event,
+    "finalists": finalists.advance,
 }
-"""The operations that the forms of both pages do, by the last part of their addresses."""
+"""The operations that the page's forms do, by the last part of their addresses."""
+ORGANISING = ("settings", "add", "finalists")
+"""Those of the organiser's page."""
+(SETTINGS,) = (each for each in OPERATIONS[events.update_event].parameters if each.given.parts)
 
 
 @router.get("/e")
-def show_events(request: Request, db: Db, actor: ActorDep) -> Response:
-    """Show the events that exist for the reader, and to creators the form for a new one."""
+def list_events(request: Request, db: Db, actor: ActorDep) -> Response:
+    """List events, and to creators show the form for a new one."""
     return render(request, "events.html", events=events.list_events(db, actor), problem="")
 
 
 @router.post("/e")
-def create(request: Request, db: Db, actor: ActorDep, given: Provided, fields: Fields) -> Response:
+def create_event(request: Request, db: Db, actor: ActorDep, given: Provided, fields: Fields) -> Response:
     """Create an event."""
     try:
-        made = perform(events.create_event, fields, given, changes=None)
-    except (Conflict, InvalidValue) as error:
-        found = events.list_events(db, actor)
-        return render(request, "events.html", status=400, events=found, problem=str(error))
-    return RedirectResponse(address("/e", made.name, "manage"), 303)
+        made = perform(events.create_event, fields, given, creator=None)
+    except UserError as error:
+        listed = events.list_events(db, actor)
+        return render(request, "events.html", status=400, events=listed, problem=str(error))
+    return RedirectResponse(f"/e/{made.name}/organise", 303)
 
 
-@router.get("/e/{name}/manage")
-def manage(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
-    """Show its organiser what can be changed of an event, and who has registered."""
-    return _organiser_page(name, request, db, actor)
+@router.get("/e/{name}/organise")
+def organise(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Show an event's settings, leaderboards, registrations and exports to its organiser."""
+    return _organise(name, request, db, actor)
 
 
 @router.get("/e/{name}")
@@ -89,55 +85,53 @@ def send_form(
     name: str, form: str, request: Request, db: Db, actor: ActorDep, now: Now, given: Provided, fields: Fields
 ) -> Response:
     """Do what a form of the page asks for."""
-    call = FORMS.get(form) or MANAGING.get(form)
-    if call is None:
+    if form not in FORMS:
         raise NotFound(f"There is no form {form!r}.")
     event, fixed = events.show_event(db, actor, name), dict[str, Any]()
     if form == "register":
         asked = [parse_field(each).name for each in event.fields]
         fixed["answers"] = [f"{each}={text_of(fields, f'answer:{each}')}" for each in asked]
     try:
-        if form == "update":
-            fixed["changes"] = changed_settings(CHANGES, fields, event)
-        perform(call, fields, given, event=event.name, **fixed)
+        perform(FORMS[form], fields, given, event=event.name, **fixed)
     except UserError as error:
-        if form in MANAGING:
-            return _organiser_page(name, request, db, actor, problem=str(error))
+        if form in ORGANISING:
+            sent = fields if form == "settings" else None
+            return _organise(name, request, db, actor, str(error), sent)
         return _page(name, request, db, actor, now, problem=str(error))
-    if form == "delete":
-        return RedirectResponse("/e", 303)
-    page = f"/e/{event.name}/manage" if form in MANAGING else f"/e/{event.name}"
-    return RedirectResponse(f"{page}#{text_of(fields, 'at')}", 303)
+    if form in ORGANISING:
+        return RedirectResponse(f"/e/{event.name}/organise#{form}", 303)
+    return RedirectResponse(f"/e/{event.name}#{text_of(fields, 'at')}", 303)
 
 
-def _organiser_page(name: str, request: Request, db: Database, actor: Actor, problem: str = "") -> Response:
-    registered = registration.registrations(db, actor, name)  # only a manager is answered
+def _organise(
+    name: str,
+    request: Request,
+    db: Database,
+    actor: Actor,
+    problem: str = "",
+    sent: FormData | None = None,
+) -> Response:
+    registered = registration.registrations(db, actor, name)
     event = events.show_event(db, actor, name)
-    mine = [each for each in boards.list_boards(db, actor) if access.manages_board(actor, each)]
-    added = events.list_boards_of(db, event, actor)
+    found = boards.list_boards(db, actor)
     return render(
         request,
-        "event_manage.html",
+        "event_organise.html",
         status=400 if problem else 200,
-        headers={"Cache-Control": "no-store"},
         problem=problem,
         event=event,
-        settings=[(each, _control(each)) for each in SETTINGS],
-        values=shown_settings(SETTINGS, event),
+        settings=[
+            (
+                each,
+                shape_of(each),
+                shown_value(getattr(event, each.name)) if sent is None else text_of(sent, each.key),
+            )
+            for each in SETTINGS.given.parts
+        ],
+        boards=events.list_boards_of(db, event, actor),
+        free=[each.name for each in found if not each.event and access.manages_board(actor, each)],
         registered=registered,
-        boards=added,
-        closed=[each for each in added if each.visibility is Visibility.CLOSED],
-        free=[each for each in mine if not each.event],
     )
-
-
-def _control(setting: Parameter) -> Any:
-    """Return how a form shows a setting: as choices, or by the name of a macro."""
-    kind, _ = without_none(setting.kind)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return [each.value for each in kind]
-    is_long = setting.given.longest == LONGEST_TEXT or get_origin(kind) is not None
-    return {bool: "tick", datetime: "when"}.get(kind, "lines" if is_long else "line")
 
 
 def _page(

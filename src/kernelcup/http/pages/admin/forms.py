@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any, get_origin
@@ -19,7 +19,7 @@ from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.operation import OPERATIONS, Parameter, without_none
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.http.api.operations import Provided, body_of, said_of, value_of
+from kernelcup.http.api.operations import Provided, body_of, said_of
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -29,6 +29,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 (CHANGES,) = (each for each in OPERATIONS[managing.change].parameters if each.given.parts)
 SETTINGS_FORM = body_of("SettingsIn", [CHANGES])
+LONGEST_LINE = 1000
+"""Characters; a form has several lines for what may be longer."""
 LARGEST_LIST = 1_000_000
 """Bytes of a class list."""
 MOST_CARRIED = 700_000
@@ -63,7 +65,9 @@ def perform(call: Callable[..., Any], fields: FormData, given: Provided, **fixed
     """
     operation, values = OPERATIONS[call], dict(fixed)
     for parameter in operation.parameters:
-        if parameter.name not in fixed:
+        if parameter.given.parts:
+            values[parameter.name] = _parts(parameter, fields)
+        elif parameter.name not in fixed:
             value = _value(parameter, fields, given["now"])
             if value is not None:
                 values[parameter.name] = value
@@ -82,35 +86,53 @@ def _value(parameter: Parameter, fields: FormData, now: datetime) -> Any:
         raise InvalidValue(f"{parameter.key}: {len(text)} characters; {rule.longest} are allowed.")
     if parameter.kind is bool:
         return bool(text)
-    if not text:
-        return None
-    return value_of(parameter, text) if rule.parse is None else rule.parse(text, now)
+    kind, _ = without_none(parameter.kind)
+    if text and kind in (int, float):
+        return _number(parameter, kind, text)
+    return (text if rule.parse is None else rule.parse(text, now)) if text else None
 
 
-def shown_settings(parts: Sequence[Parameter], settings: object) -> dict[str, str | bool]:
-    """Return settings as a form shows them; of a list each entry is a line."""
-    return {each.name: _field(getattr(settings, each.name), "\n") for each in parts}
-
-
-def changed_settings(changes: Parameter, fields: FormData, settings: object) -> Any:
-    """Return what a form has changed of the settings that it showed. Raise ``InvalidValue``."""
-    given: dict[str, Any] = {}
-    for part in changes.given.parts:
-        (kind, is_optional), old = without_none(part.kind), _field(getattr(settings, part.name), "\n")
-        text = text_of(fields, part.name).replace("\r\n", "\n")
-        new = bool(text) if kind is bool else text
-        if new != old:
-            is_list = get_origin(kind) is not None
-            given[part.key] = text.splitlines() if is_list else (new or None) if is_optional else new
-    return _read(changes, body_of("SettingsIn", [changes]), given)
-
-
-def _read(changes: Parameter, form: type[BaseModel], given: Mapping[str, Any]) -> Any:
+def _number(parameter: Parameter, kind: type[int] | type[float], text: str) -> float:
+    """Return a number within the parameter's bounds."""
     try:
-        return said_of(changes, form.model_validate(given))
-    except ValidationError as error:
-        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise InvalidValue("; ".join(told)) from error
+        number = kind(text)
+    except ValueError:
+        raise InvalidValue(f"{parameter.key}: expected a number, not {text[:40]!r}.") from None
+    least, most = parameter.given.least, parameter.given.most
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InvalidValue(f"{parameter.key}: expected {least} to {most}, not {number}.")
+    return number
+
+
+def _parts(parameter: Parameter, fields: FormData) -> Any:
+    """Return settings, all of them: what is empty in the form is removed, or has its default."""
+    given: dict[str, Any] = {}
+    for part in parameter.given.parts:
+        kind, is_optional = without_none(part.kind)
+        text = text_of(fields, part.key).replace("\r\n", "\n")
+        if kind is bool:
+            given[part.key] = bool(text)
+        elif shape_of(part) == "lines":
+            given[part.key] = [each.strip() for each in text.splitlines() if each.strip()]
+        else:
+            given[part.key] = text or (None if is_optional else part.default)
+    return _checked(parameter, body_of("SettingsIn", [parameter]), given)
+
+
+def shape_of(part: Parameter) -> str:
+    """Return how a form asks for a setting: ``check``, ``choice``, ``when``, ``lines``, ``text`` or ``line``."""
+    kind, _ = without_none(part.kind)
+    if get_origin(kind) is not None:
+        return "lines"
+    if issubclass(kind, Enum):
+        return "choice"
+    simple = {bool: "check", datetime: "when"}
+    return simple.get(kind, "text" if part.given.longest > LONGEST_LINE else "line")
+
+
+def shown_value(value: object) -> str | bool:
+    """Return a setting as a form shows it: a list has a line for each item."""
+    return "\n".join(value) if isinstance(value, tuple | list) else _field(value)
 
 
 def list_of(fields: FormData, name: str) -> str:
@@ -144,7 +166,7 @@ def _values(settings: BoardSettings) -> dict[str, Any]:
     return {name: _field(getattr(settings, name)) for name in SETTING_TYPES}
 
 
-def _field(value: object, between: str = ", ") -> str | bool:
+def _field(value: object) -> str | bool:
     """Return a setting as it is typed in or ticked."""
     match value:
         case bool():
@@ -154,9 +176,7 @@ def _field(value: object, between: str = ", ") -> str | bool:
         case Enum():
             return str(value.value)
         case tuple() | list():
-            return between.join(value)
-        case float():
-            return str(value).removesuffix(".0")
+            return ", ".join(value)
     return str(value)
 
 
@@ -191,8 +211,16 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
         given.pop("devices", None)
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
-    settings: BoardChanges = _read(CHANGES, SETTINGS_FORM, given)
+    settings: BoardChanges = _checked(CHANGES, SETTINGS_FORM, given)
     return settings
+
+
+def _checked(parameter: Parameter, form: type[BaseModel], given: Mapping[str, Any]) -> Any:
+    try:
+        return said_of(parameter, form.model_validate(given))
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise InvalidValue("; ".join(told)) from error
 
 
 def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:
