@@ -111,7 +111,7 @@ def fork(fds: list[int], rank: int, max_bytes: int) -> int:
         accelerators.here().start()
         if devices.on_gpu():
             torch.cuda.set_device(rank)
-            values.NAMES.update(group.device_names(rank))
+        values.NAMES.update(group.device_names(rank))
         RankContestant(Channel.from_fd(fds[rank], max_bytes=max_bytes)).serve()
     except ChannelClosed:
         code = processes.CHANNEL_LOST

@@ -128,7 +128,7 @@ class RankJudge:
         accelerator.start()
         if self._spec.backend is Backend.CUDA:
             torch.cuda.set_device(self._rank)
-            values.NAMES.update(group.device_names(self._rank))
+        values.NAMES.update(group.device_names(self._rank))
         salt.install()
         self._task = RankTask(
             self._spec.reference_module,

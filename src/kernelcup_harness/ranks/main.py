@@ -46,8 +46,8 @@ WITNESS_S = 60.0
 """Time for the witness to begin, and for a contestant to find the gate."""
 REFERENCES_A_SAMPLE = 3
 """How many inputs with the reference's answers a sample takes: for the call, for the comparison, for the check."""
-WATCHED_S = 0.15
-"""What the witness adds to a sample."""
+WATCHED_S = 0.1
+"""What the witness adds to a sample for each GPU."""
 
 
 def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
@@ -152,7 +152,8 @@ class RanksSetUp(SetUp):
     def _reference_s(self, stage: Stage, number: int) -> float:
         """Return the seconds of one sample of a case but for its call. Raise ``TaskFault``."""
         case, checks = stage.cases[number], self._parts.checks
-        watched_s = WATCHED_S if self._ranks.gate is not None and not self._unwitnessed else 0.0
+        watched = self._ranks.gate is not None and not self._unwitnessed
+        watched_s = WATCHED_S * world_size_of(case.parameters) if watched else 0.0
         if case.index < len(self._spec.reference_s):
             return watched_s + self._spec.reference_s[case.index]
         place = checks.place(stage.name, case)
