@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from looks import check_page
+from reports import judged, ranked
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
@@ -141,6 +142,8 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     other.get_by_label("Code of a team").fill(code)
     other.get_by_role("button", name="Join a team").click()
     assert "ada, bob; captain ada" in other.locator("main").inner_text()
+    judged(db, ranked())
+    assert "team Owls" in visitor().open("/u/bob").get_by_role("region", name="Personal bests").inner_text()
 
 
 def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> None:

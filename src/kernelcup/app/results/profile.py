@@ -26,6 +26,8 @@ class PersonalBest:
     board: Leaderboard
     device: str
     standing: Standing
+    team: str
+    """The name of the team whose place it is; empty for a user's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,12 +63,16 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
         for board, device, owner in shown:
             if device in board.devices:
                 by_owner.setdefault(owner, []).append((board, device))
-        found = [
-            best
+        bests = tuple(
+            PersonalBest(
+                board=board,
+                device=device,
+                standing=place,
+                team=teams.names(session, board.id, [owner]).get(owner, "") if board.event else "",
+            )
             for owner, theirs in by_owner.items()
-            for best in personal_bests(session, theirs, owner, viewer=viewer)
-        ]
-    bests = tuple(PersonalBest(board=board, device=device, standing=place) for board, device, place in found)
+            for board, device, place in personal_bests(session, theirs, owner, viewer=viewer)
+        )
     return Profile(
         name=user.name, shown_name=user.shown_name, since=user.created_at, is_own=is_own, bests=bests
     )

@@ -177,6 +177,8 @@ def _field(value: object) -> str | bool:
             return str(value.value)
         case tuple() | list():
             return ", ".join(value)
+        case float():
+            return str(value).removesuffix(".0")
     return str(value)
 
 
