@@ -244,7 +244,7 @@ class RankJudge:
     def _opened(self, caller: Caller, pending: Pending) -> Answer:
         return caller.open(pending)
 
-    def checked(self, place: Place, sample: SampleName, *, right: bool = False) -> Fault | None:
+    def checked(self, place: Place, sample: SampleName, right: bool = False) -> Fault | None:
         """Return the checker's fault of the last answer, or of the reference's. Raise ``TaskFault``."""
         return self._checks.checked(place, sample, overwritten=self._overwritten, right=right)
 
