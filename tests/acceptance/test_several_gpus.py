@@ -94,7 +94,11 @@ def test_a_server_judges_a_task_on_several_gpus_and_shows_its_cases(cup: Cup, ta
         ranked = judged(cup, url, "ranked")
         (case,) = ranked["stages"][-1]["cases"]
         assert (case["parameters"]["world_size"], case["timing"]["audit"]["level"]) == (2, "wall clock")
-        assert "world_size=2" in cup("submissions", "show", "2", "--server", url).stdout
+        (times,) = ranked["environment"]["ranks"]["cases"]
+        assert (times["stage"], times["case"], len(times["rank_us"])) == ("ranked", 0, 2)
+        shown = cup("submissions", "show", "2", "--server", url).stdout
+        assert "world_size=2" in shown
+        assert "GPU ranks" in shown
         with httpx.Client(base_url=url, timeout=30) as client:
             assert "world_size" in client.get(f"/b/{BOARD}/statement").text
         standings = json.loads(cup("standings", BOARD, "--server", url, "--json").stdout)
