@@ -159,6 +159,38 @@ def test_a_mismatch_shows_where_what_and_how_much() -> None:
     )
 
 
+RANKS = {
+    "count": 4,
+    "communication": "nccl 2.28.9",
+    "topology": "NV18",
+    "cases": [
+        {"stage": "ranked", "case": 0, "rank_us": [10.0, 12.5], "skew_us": 2.5},
+        {"stage": "ranked", "case": 1, "rank_us": [1000.0, 1001.0, 1002.0, 1003.0], "skew_us": 3.25},
+    ],
+}
+
+
+def test_gpu_ranks_are_rows_with_their_times_and_the_skew_below() -> None:
+    (table,) = view.rank_tables(make_report(environment={"ranks": RANKS}))
+    assert table.columns == ("GPU rank", "case 0", "case 1")
+    assert table.rows == (
+        ("0", "10 µs", "1 ms"),
+        ("1", "12.5 µs", "1.001 ms"),
+        ("2", "", "1.002 ms"),
+        ("3", "", "1.003 ms"),
+    )
+    assert table.caption.endswith("case 0 2.5 µs, case 1 3.25 µs")
+
+
+def test_gpu_ranks_stand_among_the_facts_of_the_machine() -> None:
+    found = dict(words.environment(make_report(environment={"ranks": RANKS})))
+    assert found["GPU ranks"] == "4, nccl 2.28.9, NV18"
+
+
+def test_a_report_of_one_gpu_has_no_table_of_ranks() -> None:
+    assert list(view.rank_tables(make_report())) == []
+
+
 def test_a_mismatch_counts_what_is_not_finite() -> None:
     found = dataclasses.replace(
         MISMATCH, where="output", wrong=3000, total=4000, nan=2, infinite=1, largest_error=None

@@ -94,6 +94,16 @@ def test_time_of_a_gpu_by_the_wall_clock_says_why_and_has_the_own_time_beside_it
     assert ">21.00<" in page
 
 
+def test_times_of_gpu_ranks_are_rows(db, client, ada) -> None:
+    cases = [{"stage": "ranked", "case": 0, "rank_us": [10.0, 12.5], "skew_us": 2.5}]
+    ranks = {"count": 2, "communication": "nccl 2.28.9", "topology": "NV18", "cases": cases}
+    judged(db, reports.ranked(environment={"ranks": ranks}))
+    page = client.get("/s/1").text
+    assert "<h2>GPU ranks, ranked</h2>" in page
+    assert '<td class="n">1</td><td class="n">12.5 µs</td>' in page
+    assert "2, nccl 2.28.9, NV18" in page
+
+
 def test_wrong_answer_shows_where_and_what_to_do(db, client, ada) -> None:
     judged(db, reports.wrong(), file_name="vec16.py")
     page = client.get("/s/1").text

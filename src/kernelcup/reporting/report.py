@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from kernelcup.reporting.made_of import ran_line
 from kernelcup.reporting.phrases import (
     binaries_text,
     duel_sentence,
+    duration,
     read_text,
     score_interval,
     score_value,
@@ -34,6 +36,8 @@ from kernelcup_harness.protocol import (
 )
 
 MOST_FAILURES = 12
+RANKS = "ranks.txt"
+"""The name of a table of GPU ranks."""
 WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was reviewed by a person", "would not rank"
 """What follows from a measurement's findings."""
 
@@ -160,6 +164,7 @@ def blocks(
     yield headline(report)
     for stage in report.stages:
         yield from _stage(stage, lessons(report, stage.name, best))
+    yield from rank_tables(report)
     if (found := report.counters) is not None:
         yield Listing(name="kernels.txt", title="What limits it", text=explain.text(found))
     yield from failure(report)
@@ -201,6 +206,29 @@ def failure(report: RunReport) -> Iterator[Block]:
             columns=("position", "expected", "actual"),
             rows=tuple((str(each.position), each.expected, each.actual) for each in wrong.first),
             caption=f"an element counts as wrong where {wrong.rule}",
+        )
+
+
+def rank_tables(report: RunReport) -> Iterator[Table]:
+    """Yield the times of each GPU rank, a table for each timed stage of a task on several GPUs."""
+    facts = report.environment.get("ranks")
+    cases = facts.get("cases", []) if isinstance(facts, Mapping) else []
+    for stage, found in itertools.groupby(cases, key=lambda case: str(case["stage"])):
+        timed = [(each["case"], each["rank_us"], each["skew_us"]) for each in found]
+        count = max(len(times) for _, times, _ in timed)
+        yield Table(
+            name=RANKS,
+            title=f"GPU ranks, {stage}",
+            columns=("GPU rank", *(f"case {case}" for case, _, _ in timed)),
+            rows=tuple(
+                (
+                    str(rank),
+                    *(duration(1e3 * times[rank]) if rank < len(times) else "" for _, times, _ in timed),
+                )
+                for rank in range(count)
+            ),
+            caption="median time of each rank; skew between the first and the last: "
+            + ", ".join(f"case {case} {duration(1e3 * skew)}" for case, _, skew in timed),
         )
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kernelcup.domain import RankingBy
 from kernelcup.reporting import columns, report
-from kernelcup.reporting.report import Block, Cases, Headline, Line, Listing, Log
+from kernelcup.reporting.report import Block, Cases, Headline, Line, Listing, Log, Table
 from kernelcup.reporting.results import JobInfo
 from kernelcup.reporting.words import next_step, place_text
 from kernelcup_harness.protocol import CaseResult, Verdict
@@ -42,7 +42,7 @@ def _section(block: Block) -> Section:
     match block:
         case Headline() | Line():
             return Section.SUMMARY
-        case Cases():
+        case Cases() | Table(name=report.RANKS):
             return Section.CASES
         case Listing():
             return Section.PROFILE

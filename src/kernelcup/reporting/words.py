@@ -111,6 +111,10 @@ def environment(report: RunReport) -> Iterator[tuple[str, str]]:
     for key, name in ENVIRONMENT.items():
         if value := report.environment.get(key):
             yield name, str(value)
+    ranks = report.environment.get("ranks")
+    if isinstance(ranks, Mapping):
+        told = (ranks.get(key) for key in ("count", "communication", "topology"))
+        yield "GPU ranks", ", ".join(str(each) for each in told if each)
     if found := packages(report):
         yield "Packages", found
     sandbox = report.environment.get("sandbox")

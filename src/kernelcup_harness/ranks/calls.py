@@ -87,11 +87,14 @@ class LeaderCaller:
             return self._called(data, timeout_s, profile=profile, timed=True)
         if count <= PLACES:
             # The first calls may compile, which none can that is queued.
-            return replace(self._called(data, timeout_s, profile=profile, timed=True), ns=math.nan)
+            answer = self._called(data, timeout_s, profile=profile, timed=True)
+            self.rank_ns.pop(place.key, None)
+            return replace(answer, ns=math.nan)
         try:
             return self._watched(self._witness, place, sample, timeout_s)
         except NotQueued as reason:
             self.unwatched[place.key] = str(reason)
+            self.rank_ns.pop(place.key, None)
             return self._called(data, timeout_s, profile=profile, timed=True)
 
     def open(self, pending: Answer) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
@@ -27,6 +27,7 @@ from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.judge.main import SetUp
 from kernelcup_harness.protocol import (
     Audit,
+    CaseResult,
     Finding,
     JobSpec,
     Reason,
@@ -37,6 +38,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.ranks.calls import LeaderCaller
+from kernelcup_harness.ranks.facts import RankFacts
 from kernelcup_harness.ranks.leader import LeaderChecks, Ranks, Stuck
 from kernelcup_harness.ranks.witnessed import RanksWitness
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -71,9 +73,9 @@ class RanksSetUp(SetUp):
         spec, stages = self._spec, plan(self._spec)
         watched = self._witness is not None
         self._ranks = Ranks(spec, self._secret, self._channels, Gate() if watched else None)
+        self._facts = RankFacts(spec)
         facts = machine.machine() | {"backend": spec.backend.value} | self._ranks.ask("start")[0]
-        facts["ranks"] = {"count": ranks_of(spec), "communication": communication(spec)}
-        self._runner.tell(MachineFacts(environment=facts))
+        self._runner.tell(MachineFacts(environment=facts | self._facts.environment()))
         witness = self._made_witness()
         checks, callers = LeaderChecks(self._ranks), {}
         for role in self._channels:
@@ -140,6 +142,7 @@ class RanksSetUp(SetUp):
         wall = RanksClock(
             {role: cast("Any", each) for role, each in parts.callers.items()},
             self._unwitnessed,
+            self._facts,
             Plans(spec=spec, reference_s=reference_s, chance=chance, gpu=False),
             checks=parts.checks,
             calls_of=lambda _stage, case: parts.callers[case.role],
@@ -170,13 +173,27 @@ class RanksClock(WallClock):
     Args:
         callers: Make the calls, by role.
         unwitnessed: Why there is no witness; empty if there is one.
+        facts: What the report says about the ranks.
     """
 
     def __init__(
-        self, callers: Mapping[str, LeaderCaller], unwitnessed: str, *plans: Plans, **others: Any
+        self,
+        callers: Mapping[str, LeaderCaller],
+        unwitnessed: str,
+        facts: RankFacts,
+        *plans: Plans,
+        **others: Any,
     ) -> None:
         super().__init__(*plans, **others)
-        self._callers, self._unwitnessed = callers, unwitnessed
+        self._callers, self._unwitnessed, self._facts = callers, unwitnessed, facts
+
+    def results(self, stage: Stage, judge: Judge, known: Sequence[Finding] = ()) -> Iterator[CaseResult]:
+        """Yield the results, and report the times of each rank for the cases that are not hidden."""
+        yield from super().results(stage, judge, known)
+        for case in stage.cases:
+            if not case.hidden:
+                self._facts.add(stage.name, case.index, self._callers[case.role].rank_ns)
+        self._runner.tell(MachineFacts(environment=self._facts.environment()))
 
     def ranked(self, stage: Stage, case: TimedCase) -> Timing:
         """Return the times of a case, with the clock that they are of."""
@@ -195,12 +212,3 @@ class RanksClock(WallClock):
 
 NO_GPU = "no GPU"
 LAUNCHED = "launched by the submission's processes"
-
-
-def communication(spec: JobSpec) -> str:
-    """Return the library that collectives go through, with its version."""
-    if spec.backend.value != "cuda":
-        return "gloo (nccl is answered by it)"
-    import torch
-
-    return "nccl " + ".".join(map(str, torch.cuda.nccl.version()))

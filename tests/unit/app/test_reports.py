@@ -61,6 +61,13 @@ def test_nothing_of_a_hidden_case_but_place_verdict_and_reason_is_shown() -> Non
     assert shown.message == shown.stages[1].message == WITHHELD
 
 
+def test_times_of_gpu_ranks_are_left_out_where_hidden_cases_were_met() -> None:
+    ranks = {"count": 2, "cases": [{"stage": "ranked", "case": 0, "rank_us": [31337.0], "skew_us": 0.0}]}
+    report = dataclasses.replace(REPORT, environment={"torch": "2", "ranks": ranks})
+    assert redact(report, sees_all=False).environment == {"torch": "2", "ranks": {"count": 2}}
+    assert redact(report, sees_all=True).environment["ranks"] == ranks
+
+
 def test_a_hidden_case_that_raised_shows_no_line() -> None:
     failed = dataclasses.replace(HIDDEN, line=12, reason=Reason.EXCEPTION)
     stage = make_stage([failed], verdict=Verdict.RUNTIME_ERROR, met_hidden=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
@@ -206,7 +208,15 @@ def _without_hidden_cases(report: RunReport) -> RunReport:
         duel=None if report.duel is None else _rounded_duel(report.duel),
         duration_s=float(round(report.duration_s)),
         phases={name: float(round(seconds)) for name, seconds in report.phases.items()},
+        environment=_without_rank_times(report.environment),
     )
+
+
+def _without_rank_times(environment: Mapping[str, Any]) -> dict[str, Any]:
+    ranks = environment.get("ranks")
+    if not isinstance(ranks, Mapping):
+        return dict(environment)
+    return {**environment, "ranks": {name: value for name, value in ranks.items() if name != "cases"}}
 
 
 def _stage(stage: StageReport, is_own: bool) -> StageReport:

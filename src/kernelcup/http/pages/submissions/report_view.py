@@ -13,7 +13,7 @@ from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns, words
 from kernelcup.reporting.insights import Best, Insight, lessons
-from kernelcup.reporting.report import Failure, facts, failures_of
+from kernelcup.reporting.report import Failure, Table, facts, failures_of, rank_tables
 from kernelcup.reporting.results import JobInfo
 from kernelcup_harness.protocol import (
     CaseResult,
@@ -58,6 +58,8 @@ class JobPage:
     failures: tuple[Failure, ...]
     """Why it was not accepted, by case: the one to look at first is open."""
     stages: tuple[StageTable, ...]
+    ranks: tuple[Table, ...]
+    """The times of the GPU ranks, for each timed stage."""
     phases: tuple[tuple[str, float], ...]
     timeline: Markup
     environment: tuple[tuple[str, str], ...]
@@ -134,6 +136,7 @@ def job_page(
         scale=TimeScale.of(each.score_s for each in (score, best) if each is not None),
         failures=() if report is None else failures_of(report),
         stages=() if report is None else tuple(_tables(report, best)),
+        ranks=() if report is None else tuple(rank_tables(report)),
         phases=phases,
         timeline=report_plots.timeline(phases),
         environment=() if report is None else tuple(words.environment(report)),
