@@ -147,7 +147,11 @@ def check_copy(what: str, stretches: Sequence[trace.Stretch], nbytes: int) -> No
     """Raise ``WorkBeside`` unless stretches are the judge's copy of so many bytes and nothing else."""
     longest_ns = WRITING_NS + nbytes / WRITING_BYTES_A_NS
     most = 1 + nbytes // COPIED_AT_ONCE
-    if trace.total(stretches) > most or sum(each.end_ns - each.start_ns for each in stretches) > longest_ns:
+    # A kernel that goes on since before would be a stretch without a dispatch.
+    if (
+        not 1 <= trace.total(stretches) <= most
+        or sum(each.end_ns - each.start_ns for each in stretches) > longest_ns
+    ):
         raise WorkBeside(f"{what}: {trace.shown(stretches)}")
 
 

@@ -12,7 +12,7 @@ from kernelcup.cli.compete import compiled
 from kernelcup.cli.compete.run import judge
 from kernelcup.domain import Task
 from kernelcup.errors import LaunchError, Problem
-from kernelcup_harness.protocol import HarnessKind, Mode, Reason, RunReport, SourceTree, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, Reason, RunReport, SourceTree, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -93,6 +93,10 @@ def is_plain_test(entry: Mapping[str, object], harness: str) -> bool:
     return usual and not own_terms and entry.get("verdict") in set(Verdict)
 
 
+SYMMETRIC_MEMORY = "torch.distributed._symmetric_memory"
+"""What a file imports that lets kernels reach other GPUs; nothing stands in for it."""
+
+
 def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -> tuple[Problem | None, str]:
     """Judge a file once in test mode, by the harness that the task chooses. Return a problem, or what came of it."""
     from kernelcup.cli.show.working import working
@@ -103,6 +107,8 @@ def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -
     tree = SourceTree.of(candidate.text, entry)
     if compiled.lacks_gpu(tree, device):
         return compiled_only(task, candidate, tree, settings)
+    if SYMMETRIC_MEMORY in candidate.text and device.backend is not Backend.CUDA:
+        return None, f"{candidate.name}: not decided here: symmetric memory needs GPUs"
     is_right = candidate.wanted is Verdict.ACCEPTED
     with working(f"{task.name}: {candidate.name} on {device.name}", quiet=quiet) as say:
         report = judge(
