@@ -26,6 +26,7 @@ from kernelcup_harness.protocol import (
     Limits,
     Mode,
     RunReport,
+    StageName,
     Verdict,
     dumps,
     from_json,
@@ -112,6 +113,18 @@ def test_a_waiting_runner_of_several_gpus_judges_without_starting_anything() -> 
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert report.environment["ranks"]["count"] == 2
     assert (report.phases["start"], report.phases["import"]) == (0.0, 0.0)
+
+
+def test_a_submission_that_names_a_switch_of_the_operators_is_rejected_before_its_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "import os\nos.environ['NCCL_NVLS_ENABLE'] = '1'\nraise ImportError('imported')\n"
+    spec = make_spec(**ALL_REDUCE | {"submission": text})
+    assert run(spec).report.verdict is Verdict.RUNTIME_ERROR
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    report = run(spec).report
+    assert (report.verdict, report.stage) == (Verdict.REJECTED, StageName.IMPORT)
+    assert "names NCCL_NVLS_ENABLE, which this machine's operator has set" in report.message
 
 
 def test_limits_of_the_job_are_in_force_although_the_process_is_older() -> None:
