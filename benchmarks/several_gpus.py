@@ -72,6 +72,7 @@ def job(source: str, sizes: dict[str, int], world: int) -> dict[str, Any]:
         "verdict": report.verdict.value,
         "reason": report.reason.value,
         "message": (report.message or "")[:200],
+        "log": done.stderr[-1500:] if report.verdict.value == "internal_error" else "",
         "seconds": round(time.monotonic() - began, 1),
         "us": {
             name: round(case.timing.score_ns / 1e3, 2)

@@ -7,8 +7,8 @@ import os
 
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
-from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
 

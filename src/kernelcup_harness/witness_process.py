@@ -10,7 +10,7 @@ from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Witness
 from kernelcup_harness.device.nvidia.pm_sampling import Sampler
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.ranks.sizes import RANKS
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.window.reasons import NoCounters
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.job_messages import Started

@@ -391,7 +391,7 @@ def judged_in_room(
             times = timer(theirs[role], engine and engine(shared), is_rivals=role != "timer")
             threads[role] = threading.Thread(target=ending, args=(times, theirs[role]))
         if sampler is not None:
-            watches = Witness(theirs["witness"], lambda: sampler(shared.gpu))
+            watches = Witness(theirs["witness"], lambda: [sampler(shared.gpu)])
             threads["witness"] = threading.Thread(target=watches.serve)
         for role in contestants:
             has = (rival if role == "rival" else hands)(shared)

@@ -42,7 +42,7 @@ def serving(make: Callable[[], Sampler]) -> Iterator[Channel]:
     """A witness in a thread; yield the judge's end of its channel."""
     ours, theirs = socket.socketpair()
     other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
-    thread = threading.Thread(target=lambda: Witness(other, make).serve())
+    thread = threading.Thread(target=lambda: Witness(other, lambda: [make()]).serve())
     thread.start()
     try:
         yield Channel(ours, max_bytes=1 << 20, max_fds=0)

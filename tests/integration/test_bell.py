@@ -83,4 +83,6 @@ def test_what_an_organiser_says_rings_once_however_many_leaderboards_the_event_h
     bell.read_bell(db, ada)
     announcements.announce(db, OPERATOR, "spring", "The deadline moves.", now=clock())
     assert bell.unread(db, ada) == 1
-    assert texts(judging, "ada")[0] == "spring: The deadline moves."
+    newest, judged = bell.show_bell(db, ada).items[:2]
+    assert (newest.text, newest.page) == ("spring: The deadline moves.", ("e", "spring"))
+    assert judged.page == ("s", "2")

@@ -22,6 +22,7 @@ from kernelcup.app.events.registration import (
 from kernelcup.app.events.settings import EventChanges
 from kernelcup.app.results import freezes, table
 from kernelcup.app.results.facts import facts_of
+from kernelcup.app.results.profile import show_profile
 from kernelcup.app.results.standings import personal_best, standings
 from kernelcup.app.rules import limits
 from kernelcup.app.submissions.submit import check_may_submit
@@ -121,6 +122,12 @@ def test_a_team_has_one_place_under_its_name(db, judging, clock) -> None:
     mine = personal_best(db, "double", "H100", "bob", viewer=bob)
     assert mine is not None
     assert (mine.rank, mine.shown) == (1, "Owls")
+    make_board(db, name="alone")
+    judging.judge(700, "ada", board="alone")
+    for name, boards in {"ada": ["alone", "double"], "bob": ["double"], "cyn": ["double"]}.items():
+        bests = show_profile(db, name, viewer=NOBODY).bests
+        assert [each.board.name for each in bests] == boards
+    assert show_profile(db, "bob", viewer=NOBODY).bests[0].standing.shown == "Owls"
     assert len(facts_of(db, "double", "H100", standings(db, "double", "H100"))) == 2
     assert {each.shown for each in table.history(db, "double", "H100")} == {"Owls", "cyn"}
     assert [(row.shown, row.total) for row in points(db, NOBODY, "spring", now=clock()).rows] == [

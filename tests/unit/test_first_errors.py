@@ -51,6 +51,10 @@ ERRORS = [
     ('error: conflicting declaration of "int custom_kernel"', "has another signature than the judge calls"),
     ("virtual memory exhausted: Cannot allocate memory", "The compiler ran out of memory."),
     ("OSError: CUDA_HOME environment variable is not set.", "load_inline compiles with nvcc"),
+    (
+        "RuntimeError: SymmetricMemory MemPool did not find backend for device type cuda",
+        "Symmetric memory is not emulated",
+    ),
     ("CUDA error: an illegal memory access was encountered", "A thread read or wrote outside of a tensor."),
     ("wrong only at sizes that 32 does not divide", "round the number of blocks up"),
     ("elements are wrong, 3 NaN", "float16 ends at 65504"),

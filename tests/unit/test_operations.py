@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import FormData
 from typer.testing import CliRunner
 
+from kernelcup import errors
+from kernelcup.app.courses import courses
 from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, Parameter, User, operation
 from kernelcup.app.operations import every
 from kernelcup.cli import operations as commands
@@ -25,6 +28,7 @@ from kernelcup.http.api import operations as routes
 from kernelcup.http.pages.admin.forms import perform
 
 SOURCE = Path(__file__).parents[2] / "src/kernelcup"
+DOCS = SOURCE.parents[1] / "docs/reference"
 EXTENSION = SOURCE.parents[1] / "packages/kernelbot/src/kernelcup_kernelbot"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIXED = {
@@ -271,3 +275,14 @@ def test_a_forgotten_argument_is_found(door: str) -> None:
     said = "text=text, board=None, user=None, device=None, mode_group=None, per_user=True"
     source = f"from kernelcup.app.rules import limits\n{door.format(said)}"
     assert left_out(source) == {"add_limit": {"launcher"}}
+
+
+def test_what_people_read_of_an_operation_names_no_class_of_errors() -> None:
+    classes = [name for name, kind in vars(errors).items() if isinstance(kind, type)]
+    named = re.compile(
+        rf"\bRaises?\b|\b({'|'.join(each for each in classes if len(re.findall('[A-Z]', each)) > 1)})\b"
+    )
+    texts = {each.call.__name__: each.summary for each in every()}
+    texts |= {name: (DOCS / name).read_text(encoding="utf-8") for name in ("cli.md", "http-api.md")}
+    assert {name: found[0] for name, text in texts.items() if (found := named.search(text))} == {}
+    assert "Raise ``Conflict``" in str(inspect.getdoc(courses.rename))  # there was something to leave out

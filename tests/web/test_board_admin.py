@@ -223,7 +223,9 @@ def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page.get_by_role("textbox", name="Deadline").fill("2030-01-31T23:30")
     page.get_by_label("Who sees it").select_option("closed")
     page.get_by_role("button", name="Show what changes").first.click()
-    expect(page.get_by_role("region", name="Rules that change").get_by_role("row")).to_have_count(3)
+    rules = page.get_by_role("region", name="Rules that change")
+    expect(rules.get_by_role("row")).to_have_count(3)
+    expect(rules).to_contain_text("31 Jan 2030, 23:30 UTC")
     expect(page.get_by_text("No rank changes.")).to_be_visible()
     assert boards.get_board(db, "double").deadline is None
     page.get_by_role("button", name="Change it").click()

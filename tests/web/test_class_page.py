@@ -102,15 +102,17 @@ def test_a_course_is_made_and_gets_leaderboards(client, people, signed_in, db) -
 def test_rules_are_previewed_and_saved_and_grades_exported(client, people, signed_in, db) -> None:
     client.cookies.update(signed_in(people["grace"]))
     shown = post(client, "/c/double/rules", rules="correct 40", dry_run="yes").text
-    assert "1 grade would change" in shown
+    assert "Nothing is changed yet: 1 grade would change." in shown
     assert "ada none → 40" in " ".join(shown.split())
     assert post(client, "/c/double/rules", rules="correct").status_code == 400
-    assert "1 grade changed" in post(client, "/c/double/rules", rules="correct 40").text
+    assert "The rules are saved: 1 grade changed." in post(client, "/c/double/rules", rules="correct 40").text
     rows = client.get("/c/double/grades.csv?board=double").text.splitlines()
     assert rows[1].startswith(",,,ada,40,0,1,")
     assert "reaches “correct 40”: 40 points" in client.get("/c/double/grades?board=double").text
     client.cookies.update(signed_in(people["ada"]))
-    assert "reaches “correct 40”" in client.get("/c/double").text
+    own = client.get("/c/double").text
+    assert "reaches “correct 40”" in own
+    assert own.count("<code>correct 40</code>") == 1
     assert client.get("/c/double/grades").status_code == 403
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from looks import check_page
+from reports import judged, ranked
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
@@ -122,7 +123,10 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     events.create_event(db, person("grace", Role.CREATOR).actor, "spring", settings, now=NOW)
     make_board(db, event="spring")
     ada = person("ada")
-    page = visitor(ada, width=390).open("/e/spring")
+    ada_visits = visitor(ada, width=390)
+    page = ada_visits.open("/b/double")
+    page.get_by_role("link", name="Register for spring").click()
+    assert page.url == ada_visits.open("/b/double/submit").url  # the form leads there, too
     page.get_by_label("Lab").fill("Night")
     page.get_by_label("I accept the rules and the licence MIT.").check()
     page.get_by_role("button", name="Register").click()
@@ -138,6 +142,8 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     other.get_by_label("Code of a team").fill(code)
     other.get_by_role("button", name="Join a team").click()
     assert "ada, bob; captain ada" in other.locator("main").inner_text()
+    judged(db, ranked())
+    assert "team Owls" in visitor().open("/u/bob").get_by_role("region", name="Personal bests").inner_text()
 
 
 def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> None:
@@ -159,3 +165,41 @@ def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> No
     seen = visitor().open("/e/spring").locator("main").inner_text()
     assert all(each in seen for each in ("Is Triton allowed?", "Yes.", "It begins."))
     assert "ada" not in seen
+
+
+def test_an_event_is_made_and_organised_on_the_site(visitor, person, db) -> None:
+    grace = person("grace", Role.CREATOR)
+    make_board(db, creator="grace")
+    organiser = visitor(grace, width=390)
+    page = organiser.open("/e")
+    page.get_by_label("Name in its address").fill("winter")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_label("Title").fill("Winter cup")
+    page.get_by_label("When it ends (Europe/Berlin; empty: none)").fill("2031-03-15T18:00")
+    page.get_by_label("Only who has registered may submit").check()
+    page.get_by_label("Fields").fill("Affiliation\nAge?")
+    page.get_by_label("Team size").fill("two")
+    organiser.expects_refusal = True
+    page.get_by_role("button", name="Save").click()
+    assert "team_size" in page.get_by_role("alert").inner_text()
+    page.get_by_label("Team size").fill("2")  # the others stayed
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Weight of its points").fill("2")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("double × 2").wait_for()
+    check_page(page)
+    made = events.show_event(db, OPERATOR, "winter")
+    assert (made.title, made.registration, list(made.fields), made.team_size) == (
+        "Winter cup",
+        True,
+        ["Affiliation", "Age?"],
+        2,
+    )
+    assert f"{made.ends_at:%Y-%m-%d %H:%M}" == "2031-03-15 17:00"
+
+
+def test_only_its_organiser_reads_what_an_event_asked(client, person, signed_in, db) -> None:
+    events.create_event(db, person("grace", Role.CREATOR).actor, "spring", EventChanges(text="x"), now=NOW)
+    assert client.get("/e/spring/organise").status_code == 401
+    client.cookies.update(signed_in(person("eve", Role.CREATOR)))
+    assert client.get("/e/spring/organise").status_code == 403

@@ -61,7 +61,9 @@ STARTS = (
     "/admin/users/root",
     "/admin/boards/grayscale",
     "/admin/boards/matmul-fp8/unveil",
+    "/e",
     "/e/spring",
+    "/e/spring/organise",
 )
 
 

@@ -111,6 +111,15 @@ def test_closed_board_and_banned_user_get_the_reason_in_place_of_the_form(db, cl
     assert "shared a token" in banned.text
 
 
+def test_the_form_of_a_board_that_is_over_says_what_it_still_takes(db, client, ada, clock) -> None:
+    make_board(db, name="over", deadline=NOW + timedelta(hours=1), after_deadline=AfterDeadline.PRACTICE)
+    assert "The deadline was" not in client.get("/b/over/submit").text
+    clock.advance(7200)
+    form = client.get("/b/over/submit").text
+    assert "The deadline was" in form
+    assert form.count("practice table") == 1
+
+
 def test_cuda_is_not_offered_where_no_device_has_a_gpu(db, client, ada, platform) -> None:
     here = make_device(name="here", backend=Backend.CPU)
     platform.config = dataclasses.replace(platform.config, configured_devices=(here, make_device()))

@@ -151,7 +151,7 @@ class Operation:
     @property
     def summary(self) -> str:
         """What it does, for people."""
-        return inspect.cleandoc(self.call.__doc__ or "").partition("\n\nArgs:")[0].partition("\n\nRaises:")[0]
+        return FOR_CALLERS.split(inspect.cleandoc(self.call.__doc__ or ""), maxsplit=1)[0]
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
@@ -160,6 +160,8 @@ class Operation:
         return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 
+FOR_CALLERS = re.compile(r"\s+(?:Args:\n|Raises:\n|Raise ``)")
+"""Begins what a docstring says to those who call the function in Python."""
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
 """All operations by their functions, in the order of their modules and lines."""
 

@@ -14,10 +14,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.isolation.sizes import ranks_of
 from kernelcup_harness.protocol import Backend, JobSpec, SourceTree
 from kernelcup_harness.protocol.files import import_name
 from kernelcup_harness.protocol.variables import COMPILE_FOR, PER_THREAD
-from kernelcup_harness.ranks.sizes import ranks_of
 
 WATCH_INTERVAL_S = 0.1
 

@@ -14,10 +14,10 @@ from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.check import Place
 from kernelcup_harness.core.verdict import FAILURES, LOST, RunEnds
 from kernelcup_harness.device.nvidia.gate import Gate
+from kernelcup_harness.isolation.sizes import world_size_of
 from kernelcup_harness.protocol import Reason, SampleName, StageName, Verdict
 from kernelcup_harness.ranks.errors import NotQueued
 from kernelcup_harness.ranks.leader import Ranks, Stuck, Token
-from kernelcup_harness.ranks.sizes import world_size_of
 from kernelcup_harness.ranks.witnessed import Marks, RanksWitness, WorkBeside, skew_ns, time_ns
 from kernelcup_harness.wire.channel import ChannelClosed
 from kernelcup_harness.wire.messages import M, Message

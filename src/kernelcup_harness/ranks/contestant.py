@@ -10,10 +10,10 @@ import torch
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.messages import GivePlaced, Join, Joined, Queue, Settle, Split, UseGate
 from kernelcup_harness.ranks.placed import Gated
-from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.wire import devices, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Done, FailureKind, Given, Message, Returned, failed, unpack
@@ -111,7 +111,7 @@ def fork(fds: list[int], rank: int, max_bytes: int) -> int:
         accelerators.here().start()
         if devices.on_gpu():
             torch.cuda.set_device(rank)
-            values.NAMES.update(group.device_names(rank))
+        values.NAMES.update(group.device_names(rank))
         RankContestant(Channel.from_fd(fds[rank], max_bytes=max_bytes)).serve()
     except ChannelClosed:
         code = processes.CHANNEL_LOST

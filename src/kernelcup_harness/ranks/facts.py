@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelcup_harness.device.nvidia import topology
+from kernelcup_harness.isolation.sizes import ranks_of
 from kernelcup_harness.protocol import Backend, JobSpec, StageName
-from kernelcup_harness.ranks.sizes import ranks_of
 
 
 class RankFacts:

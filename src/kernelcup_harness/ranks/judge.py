@@ -22,13 +22,13 @@ from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Fault, Place
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.explain import chips
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.judge.load import load
 from kernelcup_harness.protocol import Backend, JobSpec, SampleName
 from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.checks import RankChecks, RankTask
 from kernelcup_harness.ranks.errors import Raised
 from kernelcup_harness.ranks.messages import Join, Joined
-from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.ranks.witnessed import Marks
 from kernelcup_harness.submission import salt
 from kernelcup_harness.submission.languages import task_functions
@@ -128,7 +128,7 @@ class RankJudge:
         accelerator.start()
         if self._spec.backend is Backend.CUDA:
             torch.cuda.set_device(self._rank)
-            values.NAMES.update(group.device_names(self._rank))
+        values.NAMES.update(group.device_names(self._rank))
         salt.install()
         self._task = RankTask(
             self._spec.reference_module,
@@ -244,7 +244,7 @@ class RankJudge:
     def _opened(self, caller: Caller, pending: Pending) -> Answer:
         return caller.open(pending)
 
-    def checked(self, place: Place, sample: SampleName, *, right: bool = False) -> Fault | None:
+    def checked(self, place: Place, sample: SampleName, right: bool = False) -> Fault | None:
         """Return the checker's fault of the last answer, or of the reference's. Raise ``TaskFault``."""
         return self._checks.checked(place, sample, overwritten=self._overwritten, right=right)
 

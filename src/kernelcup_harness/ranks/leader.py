@@ -21,12 +21,12 @@ from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.sizes import ranks_of, world_size_of
 from kernelcup_harness.protocol import JobSpec, Reason, SampleName, StageName, Verdict
 from kernelcup_harness.ranks import group, judge
 from kernelcup_harness.ranks.errors import Raised
 from kernelcup_harness.ranks.judge import READY, Called
 from kernelcup_harness.ranks.messages import Split
-from kernelcup_harness.ranks.sizes import ranks_of, world_size_of
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import pack
 

@@ -23,6 +23,7 @@ from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.device.port import NoGauge
 from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
+from kernelcup_harness.isolation.sizes import ranks_of, world_size_of
 from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.judge.main import SetUp
 from kernelcup_harness.protocol import (
@@ -40,17 +41,17 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.ranks.calls import LeaderCaller
 from kernelcup_harness.ranks.facts import RankFacts
 from kernelcup_harness.ranks.leader import LeaderChecks, Ranks, Stuck
-from kernelcup_harness.ranks.sizes import ranks_of, world_size_of
 from kernelcup_harness.ranks.witnessed import RanksWitness
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import MachineFacts
 
 WITNESS_S = 60.0
 """Time for the witness to begin, and for a contestant to find the gate."""
-REFERENCES_A_SAMPLE = 3
-"""How many inputs with the reference's answers a sample takes: for the call, for the comparison, for the check."""
-WATCHED_S = 0.15
-"""What the witness adds to a sample."""
+REFERENCES_A_SAMPLE = 4
+"""How many inputs with the reference's answers a sample takes: for the call, the comparison and the check, and to copy
+what they make."""
+WATCHED_S = 0.1
+"""What the witness adds to a sample for each GPU."""
 
 
 def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
@@ -159,7 +160,8 @@ class RanksSetUp(SetUp):
     def _reference_s(self, stage: Stage, number: int) -> float:
         """Return the seconds of one sample of a case but for its call. Raise ``TaskFault``."""
         case, checks = stage.cases[number], self._parts.checks
-        watched_s = WATCHED_S if self._ranks.gate is not None and not self._unwitnessed else 0.0
+        watched = self._ranks.gate is not None and not self._unwitnessed
+        watched_s = WATCHED_S * world_size_of(case.parameters) if watched else 0.0
         if case.index < len(self._spec.reference_s):
             return watched_s + self._spec.reference_s[case.index]
         place = checks.place(stage.name, case)

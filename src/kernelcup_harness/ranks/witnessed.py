@@ -14,15 +14,22 @@ from dataclasses import dataclass
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.timer_line import TimerLine, TimerRefused
-from kernelcup_harness.clocks.replay.witnessed import drawn
+from kernelcup_harness.clocks.replay.witnessed import WitnessFailed, drawn
 from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Message
 
 PATIENCE_S = 30.0
 WRITING_NS = 20_000.0
 """Longest time to write a small input; a large one takes what the device's memory takes."""
 WRITING_BYTES_A_NS = 200.0
 """Slowest speed at which a device copies its own memory."""
+
+
+COPIED_AT_ONCE = 1 << 29
+"""Larger copies take several kernels."""
+MOST_WAKING = 2
+"""Dispatches of the call that wakes the links."""
 
 
 class WorkBeside(trace.Unreadable):
@@ -45,7 +52,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a GPU began a call and ended it, by the devices' timer in nanoseconds."""
+    """When a GPU began a call and ended it, in nanoseconds since the judges' own call on all GPUs."""
 
     begin_ns: float
     end_ns: float
@@ -66,12 +73,18 @@ class RanksWitness:
         return self._line.greet(timeout_s)
 
     def begin(self) -> None:
-        """Begin a watch."""
-        self._line.ask(Watch(), Watching, timeout_s=PATIENCE_S)
+        """Begin a watch. Raise ``WitnessFailed``."""
+        self._ask(Watch(), Watching)
 
     def end(self) -> None:
-        """End the watch."""
-        self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
+        """End the watch. Raise ``WitnessFailed``."""
+        self._ask(StopWatch(), Stopped)
+
+    def _ask(self, request: Message, expected: type[Message]) -> None:
+        try:
+            self._line.ask(request, expected, timeout_s=PATIENCE_S)
+        except TimerRefused as refused:
+            raise WitnessFailed(f"the witness: {refused.text}") from refused
 
     def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
         """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
@@ -101,23 +114,41 @@ def span_of(
     Raise ``Unreadable`` if a mark is missing, nothing was done, or something else was while the input was written or
     the answer handed over.
     """
-    begin = trace.first_place(marks.before_input, stretches, 0) + 2
+    at = trace.first_place(marks.before_input, stretches, 0)
+    begin = at + 2
     end = trace.first_place(marks.before_call, stretches, begin)
-    writing, longest_ns = stretches[begin:end], WRITING_NS + input_bytes / WRITING_BYTES_A_NS
-    if trace.total(writing) > 1 or sum(each.end_ns - each.start_ns for each in writing) > longest_ns:
-        raise WorkBeside(f"work while the input was written: {trace.shown(writing)}")
+    woken_ns = woken_at(stretches[:at])
+    check_copy("work while the input was written", stretches[begin:end], input_bytes)
     seen = trace.calls(stretches[end:], [(marks.before_call, marks.after_call)])[0]
     if not seen:
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
-    if copy.dispatches != 1 or copy.end_ns - copy.start_ns > WRITING_NS + answer_bytes / WRITING_BYTES_A_NS:
-        raise WorkBeside(f"work while the answer was copied: {trace.shown([copy])}")
+    check_copy("work while the answer was copied", [copy], answer_bytes)
     from_ns = stretches[end + 1].end_ns
     moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
     begins = [*(each.start_ns for each in work[:1]), *(each.start_ns for each in moved)]
-    return Span(min(begins), max([*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]))
+    ends = [*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]
+    return Span(min(begins) - woken_ns, max(ends) - woken_ns)
+
+
+def woken_at(before: Sequence[trace.Stretch]) -> float:
+    """Return when the judges' own call ended, by which links were woken: at one time on all GPUs, whose timers differ.
+
+    Raise ``WorkBeside`` for other work beside it, which could shift that time; 0 if a case takes one GPU.
+    """
+    if trace.total(before) > MOST_WAKING:
+        raise WorkBeside(f"work before the input was written: {trace.shown(before)}")
+    return before[-1].end_ns if before else 0.0
+
+
+def check_copy(what: str, stretches: Sequence[trace.Stretch], nbytes: int) -> None:
+    """Raise ``WorkBeside`` unless stretches are the judge's copy of so many bytes and nothing else."""
+    longest_ns = WRITING_NS + nbytes / WRITING_BYTES_A_NS
+    most = 1 + nbytes // COPIED_AT_ONCE
+    if trace.total(stretches) > most or sum(each.end_ns - each.start_ns for each in stretches) > longest_ns:
+        raise WorkBeside(f"{what}: {trace.shown(stretches)}")
 
 
 def skew_ns(spans: Sequence[Span]) -> float:

@@ -16,6 +16,7 @@ from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import cgroups, environments, job_users, origins, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
+from kernelcup_harness.isolation.sizes import ranks_of
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -29,7 +30,6 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
-from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun

@@ -19,6 +19,7 @@ from kernelcup_harness.isolation.job_environment import (
     memory_limit,
     write_files,
 )
+from kernelcup_harness.isolation.sizes import ranks_of
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -29,7 +30,6 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
-from kernelcup_harness.ranks.sizes import ranks_of
 from kernelcup_harness.run import compiling
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended

@@ -19,9 +19,9 @@ from kernelcup_harness.build.store import Build
 from kernelcup_harness.core.plan import captures
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
+from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.profile.port import Around
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
-from kernelcup_harness.ranks.sizes import RANKS
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
 from kernelcup_harness.wire.messages import pack, unpack

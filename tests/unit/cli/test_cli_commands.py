@@ -160,7 +160,7 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
             ["run", "none", "kernel.py"],
             3,
             "not_found",
-            "no such folder, file or shipped task (causal_attention, fp8_matmul",
+            "no such folder, file or shipped task (all_gather_matmul, all_reduce",
         ),
         (["run", "home", "kernel.py"], 3, "invalid_task", "home/task.yml:1:1"),
         (["run", "identity", "kernel.py", "--mode", "fast"], 3, "invalid_value", "--mode fast"),

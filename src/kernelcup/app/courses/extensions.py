@@ -40,7 +40,7 @@ def extend(
     *,
     now: datetime,
 ) -> list[Extension]:
-    """Give a member more time on all leaderboards of a course that have a deadline; nothing counts as late until then.
+    """Give a member more time on all leaderboards that a course has now; nothing counts as late until then.
 
     Raises:
         NotFound: The user is not a member.

@@ -45,7 +45,7 @@ GIVEN: Mapping[str, Given] = {
     "text": Given(
         options=("--text",),
         longest=LONGEST_TEXT,
-        help='Its page, in Markdown with mathematics, for example --text "$(cat event.md)".',
+        help="Its page, in Markdown with mathematics.",
     ),
     "opens_at": Given(
         options=("--opens",), parse=lambda text, _: parse_opening(text), help="When it begins."
@@ -54,7 +54,7 @@ GIVEN: Mapping[str, Given] = {
     "ends_at": _end("--ends", "When it ends."),
     "registration": Given(
         options=("--registration/--no-registration",),
-        help="Whether only who has registered may submit to its leaderboards.",
+        help="Only who has registered may submit to its leaderboards.",
     ),
     "register_by": _end("--register-by", "Until when people may register."),
     "terms": Given(options=("--terms",), longest=LONGEST_TEXT, help="What participants accept, in Markdown."),

@@ -173,7 +173,6 @@ class Deliveries:
 
 def body_of(item: Item, public_url: str) -> bytes:
     """Return the message about a news item, as JSON."""
-    page = f"/b/{item.leaderboard}" if item.submission is None else f"/s/{item.submission}"
     data: dict[str, Any] = {
         "id": item.id,
         "leaderboard": item.leaderboard,
@@ -185,7 +184,7 @@ def body_of(item: Item, public_url: str) -> bytes:
         "before": item.before or None,
         "deadline": None if item.deadline is None else item.deadline.isoformat(),
         "text": item.text,
-        "url": f"{public_url}{page}",
+        "url": "/".join((public_url, *item.page)),
     }
     message = {"type": item.kind.value, "timestamp": item.at.isoformat(), "data": data}
     return json.dumps(message, ensure_ascii=False).encode()

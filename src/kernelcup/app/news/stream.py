@@ -24,6 +24,8 @@ from kernelcup.engine import Database, Session
 from kernelcup.reporting.phrases import score_value
 from kernelcup.reporting.words import verdict_text
 
+OF_EVENT = (NewsKind.ANNOUNCEMENT, NewsKind.QUESTION, NewsKind.ANSWER)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item(Named):
@@ -48,6 +50,15 @@ class Item(Named):
     deadline: datetime | None
     text: str
     """One sentence."""
+    event: str = ""
+    """The event whose announcement, question or answer it is."""
+
+    @property
+    def page(self) -> tuple[str, str]:
+        """The parts of the address of its page on the site."""
+        if self.event:
+            return "e", self.event
+        return ("b", self.leaderboard) if self.submission is None else ("s", str(self.submission))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,10 +207,12 @@ def shown(
         people |= {each.other_id: each.other for each in of_board if each.other_id is not None}
         shown = visibility.shown_names(session, by_id[board_id], people, viewer)
         names |= {(board_id, user_id): name for user_id, name in shown.items()}
-    return [_item(each, names, viewer) for each in found if each.board_id in by_id]
+    return [_item(each, by_id[each.board_id], names, viewer) for each in found if each.board_id in by_id]
 
 
-def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Actor) -> Item:
+def _item(
+    found: news.News, board: Leaderboard, names: dict[tuple[int, int], UserName], viewer: Actor
+) -> Item:
     user = names.get((found.board_id, found.user_id or 0), UserName())
     other = names.get((found.board_id, found.other_id or 0), UserName())
     is_own = found.recipient_id is not None and found.recipient_id == viewer.user_id
@@ -217,6 +230,7 @@ def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Acto
         personal=found.recipient_id is not None,
         deadline=found.moment,
         text=found.text or _sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
+        event=board.event if found.kind in OF_EVENT else "",
     )
 
 

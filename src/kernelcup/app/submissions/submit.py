@@ -27,6 +27,7 @@ from kernelcup.errors import (
     IdempotencyMismatch,
     InvalidSubmission,
     InvalidValue,
+    RegistrationNeeded,
     SignInNeeded,
     UserError,
 )
@@ -85,6 +86,8 @@ class Obstacles:
     """Why it would be refused."""
     waits: tuple[str, ...]
     """Why it would be accepted and wait."""
+    needs_registration: bool
+    """Whether one of the refusals is that the person has not registered for the leaderboard's event."""
 
 
 def obstacles(
@@ -100,11 +103,15 @@ def obstacles(
             partial(admission.check_open, session, board, person=person, mode=Mode.TEST, now=now),
             *(partial(stops.check_devices, [device]) for device in devices),
         ]
-        refusals = [str(error) for check in checks if (error := _refusal(check)) is not None]
+        errors = [error for check in checks if (error := _refusal(check)) is not None]
         served = {device for each in dispatchers.alive(session, now) for device in each.devices}
     missing = ", ".join(device for device in devices if device not in served)
     waits = [f"No machine with {missing} is connected: submissions wait until one is."] if missing else []
-    return Obstacles(refusals=tuple(refusals), waits=tuple(waits))
+    return Obstacles(
+        refusals=tuple(map(str, errors)),
+        waits=tuple(waits),
+        needs_registration=any(isinstance(each, RegistrationNeeded) for each in errors),
+    )
 
 
 def _refusal(check: Callable[[], object]) -> UserError | None:

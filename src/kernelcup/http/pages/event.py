@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.events import announcements, events, points, registration
+from kernelcup.app.boards import boards
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.events.settings import parse_field
 from kernelcup.app.machines.placement import is_lent_only
+from kernelcup.app.operation import OPERATIONS
 from kernelcup.app.results import standings
 from kernelcup.app.results.runs import costs
 from kernelcup.domain import Actor
@@ -20,7 +23,7 @@ from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound, UserError
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.admin.forms import Fields, perform, text_of
+from kernelcup.http.pages.admin.forms import Fields, perform, shape_of, shown_value, text_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
@@ -29,7 +32,6 @@ from kernelcup.reporting.phrases import classes_text, points_rule
 router = APIRouter(route_class=PageRoute)
 
 SHOWN = 3
-LONGEST_NUMBER = 10
 FORMS: Mapping[str, Callable[..., Any]] = {
     "register": registration.register,
     "withdraw": registration.withdraw,
@@ -39,8 +41,37 @@ FORMS: Mapping[str, Callable[..., Any]] = {
     "announce": announcements.announce,
     "ask": announcements.ask,
     "answer": announcements.answer,
+    "settings": events.update_event,
+    "add": events.add_board,
+    "finalists": finalists.advance,
 }
 """The operations that the page's forms do, by the last part of their addresses."""
+ORGANISING = ("settings", "add", "finalists")
+"""Those of the organiser's page."""
+(SETTINGS,) = (each for each in OPERATIONS[events.update_event].parameters if each.given.parts)
+
+
+@router.get("/e")
+def list_events(request: Request, db: Db, actor: ActorDep) -> Response:
+    """List events, and to creators show the form for a new one."""
+    return render(request, "events.html", events=events.list_events(db, actor), problem="")
+
+
+@router.post("/e")
+def create_event(request: Request, db: Db, actor: ActorDep, given: Provided, fields: Fields) -> Response:
+    """Create an event."""
+    try:
+        made = perform(events.create_event, fields, given, creator=None)
+    except UserError as error:
+        listed = events.list_events(db, actor)
+        return render(request, "events.html", status=400, events=listed, problem=str(error))
+    return RedirectResponse(f"/e/{made.name}/organise", 303)
+
+
+@router.get("/e/{name}/organise")
+def organise(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Show an event's settings, leaderboards, registrations and exports to its organiser."""
+    return _organise(name, request, db, actor)
 
 
 @router.get("/e/{name}")
@@ -60,14 +91,47 @@ def send_form(
     if form == "register":
         asked = [parse_field(each).name for each in event.fields]
         fixed["answers"] = [f"{each}={text_of(fields, f'answer:{each}')}" for each in asked]
-    if form == "answer":
-        number = text_of(fields, "question")
-        fixed["question"] = int(number) if number.isdecimal() and len(number) < LONGEST_NUMBER else 0
     try:
         perform(FORMS[form], fields, given, event=event.name, **fixed)
     except UserError as error:
+        if form in ORGANISING:
+            sent = fields if form == "settings" else None
+            return _organise(name, request, db, actor, str(error), sent)
         return _page(name, request, db, actor, now, problem=str(error))
+    if form in ORGANISING:
+        return RedirectResponse(f"/e/{event.name}/organise#{form}", 303)
     return RedirectResponse(f"/e/{event.name}#{text_of(fields, 'at')}", 303)
+
+
+def _organise(
+    name: str,
+    request: Request,
+    db: Database,
+    actor: Actor,
+    problem: str = "",
+    sent: FormData | None = None,
+) -> Response:
+    registered = registration.registrations(db, actor, name)
+    event = events.show_event(db, actor, name)
+    found = boards.list_boards(db, actor)
+    return render(
+        request,
+        "event_organise.html",
+        status=400 if problem else 200,
+        problem=problem,
+        event=event,
+        settings=[
+            (
+                each,
+                shape_of(each),
+                shown_value(getattr(event, each.name)) if sent is None else text_of(sent, each.key),
+            )
+            for each in SETTINGS.given.parts
+        ],
+        boards=events.list_boards_of(db, event, actor),
+        free=[each.name for each in found if not each.event and access.manages_board(actor, each)],
+        registered=registered,
+    )
 
 
 def _page(

@@ -1,11 +1,22 @@
-"""Answers requests for NCCL by gloo: under emulation all tensors are the processor's."""
+"""Several emulated GPUs: each process has its own, and requests for NCCL are answered by gloo."""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+
+def gpu() -> int:
+    """Return the number of this process's emulated GPU: each GPU rank has its own, and sees no other."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def shown(device: str) -> str:
+    """Return the name under which a process knows a device that :mod:`places` names."""
+    return f"cuda:{gpu()}" if device == "cuda:0" else device
 
 
 def patch_distributed(module: ModuleType) -> None:

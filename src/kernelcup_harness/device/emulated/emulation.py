@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from kernelcup_harness.device.emulated.communication import patch_distributed
+from kernelcup_harness.device.emulated.communication import gpu, patch_distributed, shown
 from kernelcup_harness.device.emulated.compilers import (
     patch_autotuner,
     patch_cpp_extension,
@@ -266,12 +266,12 @@ def device_answers(torch: ModuleType) -> dict[Any, Callable[..., Any]]:
         return convert_or_refuse
 
     def number(value: Any) -> int:
-        return 0 if device_of(value) == places.DEVICE else -1
+        return gpu() if device_of(value) == places.DEVICE else -1
 
     return {
         tensor.is_cuda.__get__: lambda value: device_of(value) == places.DEVICE,
         tensor.is_cpu.__get__: lambda value: device_of(value) == places.HOST,
-        tensor.device.__get__: lambda value: torch.device(device_of(value)),
+        tensor.device.__get__: lambda value: torch.device(shown(device_of(value))),
         tensor.get_device: number,
         torch.get_device: number,
         tensor.cpu: lambda value, **_kwargs: places.moved(value, places.HOST),
@@ -299,7 +299,7 @@ def generator_type(torch: ModuleType, base: type) -> type:
         @property
         def device(self) -> Any:
             """Return the requested device."""
-            return torch.device("cuda", 0) if self.on_gpu else torch.device("cpu")
+            return torch.device(shown("cuda:0") if self.on_gpu else "cpu")
 
     return Generator
 
@@ -346,7 +346,7 @@ NOTHING = (
 # The last two are what the classes `torch.cuda.device` and `device_of` call: they stay classes,
 # for others derive from them and ask for instances of them.
 ZERO = (
-    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved current_device "
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved "
     "_exchange_device _maybe_exchange_device"
 ).split()
 GRAPHS = "CUDAGraph graph make_graphed_callables".split()
@@ -364,6 +364,7 @@ def patch_cuda(torch: ModuleType) -> None:
         "is_current_stream_capturing": always(False),
         "is_bf16_supported": always(True),
         "device_count": lambda: int(os.environ.get("WORLD_SIZE", "1")),
+        "current_device": gpu,
         "get_device_name": always(DEVICE_NAME),
         "get_device_capability": always((9, 0)),
         "get_device_properties": always(properties()),

@@ -15,7 +15,7 @@ from kernelcup_harness.device.nvidia import nodes as device_nodes
 from kernelcup_harness.device.port import Captured, Gauge
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.isolation.layout import DeviceNodes
-from kernelcup_harness.ranks.sizes import RANKS
+from kernelcup_harness.isolation.sizes import RANKS
 
 CUDA_TRIAL = """
 import ctypes

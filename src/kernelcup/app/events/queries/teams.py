@@ -49,6 +49,11 @@ def competitor(session: Session, board_id: int, user_id: int) -> int:
     return user_id if found is None else found
 
 
+def captains(session: Session, user_id: int) -> set[int]:
+    """Return the captains of all teams of a user."""
+    return set(session.scalars(_CAPTAIN.where(RegistrationRow.user_id == user_id)))
+
+
 _ONE = (
     _CAPTAIN.join(LeaderboardRow, LeaderboardRow.event_id == RegistrationRow.event_id)
     .where(LeaderboardRow.id == bindparam("board_id"), RegistrationRow.user_id == bindparam("user_id"))

@@ -7,10 +7,10 @@ import binascii
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from fastapi import Depends, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from kernelcup.app.boards import managing
@@ -29,6 +29,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 (CHANGES,) = (each for each in OPERATIONS[managing.change].parameters if each.given.parts)
 SETTINGS_FORM = body_of("SettingsIn", [CHANGES])
+LONGEST_LINE = 1000
+"""Characters; a form has several lines for what may be longer."""
 LARGEST_LIST = 1_000_000
 """Bytes of a class list."""
 MOST_CARRIED = 700_000
@@ -63,7 +65,9 @@ def perform(call: Callable[..., Any], fields: FormData, given: Provided, **fixed
     """
     operation, values = OPERATIONS[call], dict(fixed)
     for parameter in operation.parameters:
-        if parameter.name not in fixed:
+        if parameter.given.parts:
+            values[parameter.name] = _parts(parameter, fields)
+        elif parameter.name not in fixed:
             value = _value(parameter, fields, given["now"])
             if value is not None:
                 values[parameter.name] = value
@@ -82,7 +86,53 @@ def _value(parameter: Parameter, fields: FormData, now: datetime) -> Any:
         raise InvalidValue(f"{parameter.key}: {len(text)} characters; {rule.longest} are allowed.")
     if parameter.kind is bool:
         return bool(text)
+    kind, _ = without_none(parameter.kind)
+    if text and kind in (int, float):
+        return _number(parameter, kind, text)
     return (text if rule.parse is None else rule.parse(text, now)) if text else None
+
+
+def _number(parameter: Parameter, kind: type[int] | type[float], text: str) -> float:
+    """Return a number within the parameter's bounds."""
+    try:
+        number = kind(text)
+    except ValueError:
+        raise InvalidValue(f"{parameter.key}: expected a number, not {text[:40]!r}.") from None
+    least, most = parameter.given.least, parameter.given.most
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InvalidValue(f"{parameter.key}: expected {least} to {most}, not {number}.")
+    return number
+
+
+def _parts(parameter: Parameter, fields: FormData) -> Any:
+    """Return settings, all of them: what is empty in the form is removed, or has its default."""
+    given: dict[str, Any] = {}
+    for part in parameter.given.parts:
+        kind, is_optional = without_none(part.kind)
+        text = text_of(fields, part.key).replace("\r\n", "\n")
+        if kind is bool:
+            given[part.key] = bool(text)
+        elif shape_of(part) == "lines":
+            given[part.key] = [each.strip() for each in text.splitlines() if each.strip()]
+        else:
+            given[part.key] = text or (None if is_optional else part.default)
+    return _checked(parameter, body_of("SettingsIn", [parameter]), given)
+
+
+def shape_of(part: Parameter) -> str:
+    """Return how a form asks for a setting: ``check``, ``choice``, ``when``, ``lines``, ``text`` or ``line``."""
+    kind, _ = without_none(part.kind)
+    if get_origin(kind) is not None:
+        return "lines"
+    if issubclass(kind, Enum):
+        return "choice"
+    simple = {bool: "check", datetime: "when"}
+    return simple.get(kind, "text" if part.given.longest > LONGEST_LINE else "line")
+
+
+def shown_value(value: object) -> str | bool:
+    """Return a setting as a form shows it: a list has a line for each item."""
+    return "\n".join(value) if isinstance(value, tuple | list) else _field(value)
 
 
 def list_of(fields: FormData, name: str) -> str:
@@ -127,6 +177,8 @@ def _field(value: object) -> str | bool:
             return str(value.value)
         case tuple() | list():
             return ", ".join(value)
+        case float():
+            return str(value).removesuffix(".0")
     return str(value)
 
 
@@ -161,9 +213,13 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
         given.pop("devices", None)
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
+    settings: BoardChanges = _checked(CHANGES, SETTINGS_FORM, given)
+    return settings
+
+
+def _checked(parameter: Parameter, form: type[BaseModel], given: Mapping[str, Any]) -> Any:
     try:
-        settings: BoardChanges = said_of(CHANGES, SETTINGS_FORM.model_validate(given))
-        return settings
+        return said_of(parameter, form.model_validate(given))
     except ValidationError as error:
         told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         raise InvalidValue("; ".join(told)) from error

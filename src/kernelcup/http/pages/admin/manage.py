@@ -294,7 +294,7 @@ def done_page(
     name: str,
     notes: Sequence[str],
     *,
-    done: str = "The leaderboard is made. Before anyone submits:",
+    done: str = "The leaderboard is made.",
 ) -> Response:
     """Go to the page of a leaderboard after a form, with what the operation said."""
     if notes:
@@ -346,8 +346,8 @@ def _preview_page(
         board=board,
         found=found,
         settings=[
-            (name, value_text(as_json(old)), value_text(as_json(new)))
-            for name, (old, new) in found.settings.items()
+            (name, *(each if isinstance(each, datetime) else value_text(as_json(each)) for each in pair))
+            for name, pair in found.settings.items()
         ],
         moving=moving,
         scale=TimeScale.of(move.score_s for each in moving for move in each.moves),

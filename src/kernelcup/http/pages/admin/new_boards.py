@@ -192,7 +192,7 @@ def _made(
         platform.db,
         actor,
         task=lambda: task,
-        name=text_of(fields, "name") or None,
+        name=text_of(fields, "name") or text_of(fields, "shipped") or None,
         changes=settings,
         run=True,
         force=bool(text_of(fields, "force")),

@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
-from kernelcup.app.events import announcements
+from kernelcup.app.events import announcements, events
 from kernelcup.app.machines.placement import is_lent_only
 from kernelcup.app.results import finals, overview, standings
 from kernelcup.app.results.facts import facts_of
@@ -72,9 +72,7 @@ def show_overview(
         groups=groups | {"closed": closed},
         more_closed=len(groups["closed"]) - len(closed),
         any_at_all=bool(found) or bool(q),
-        events=sorted(
-            {each.board.event.lower(): each.board.event for each in found if each.board.event}.values()
-        ),
+        events=[] if q else events.list_events(db, actor),
     )
 
 

@@ -84,8 +84,7 @@ def _entry(request: Request, root: ElementTree.Element, item: Item) -> None:
     _add(entry, "title", item.text)
     _add(entry, "updated", machine_time(item.at))
     _add(entry, "published", machine_time(item.at))
-    page = ("b", item.leaderboard) if item.submission is None else ("s", str(item.submission))
-    _add(entry, "link", rel="alternate", type="text/html", href=absolute(request, *page))
+    _add(entry, "link", rel="alternate", type="text/html", href=absolute(request, *item.page))
     _add(entry, "category", term=item.kind.value)
     _add(entry, "content", item.text, type="text")
 

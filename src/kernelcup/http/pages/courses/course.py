@@ -99,6 +99,10 @@ def _page(
         boards=[boards.get_board(db, each, viewer=actor) for each in course.leaderboards],
         free=_free(db, actor) if course.managed else [],
         grades=grades.grades(db, actor, name) if course.managed else grades.own_grades(db, actor, name),
+        rules={
+            each: grades.rules(db, actor, name, board=each or None)
+            for each in (() if course.managed else ("", *course.leaderboards))
+        },
         problem=problem,
         now=now,
     )

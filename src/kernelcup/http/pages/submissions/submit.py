@@ -18,10 +18,10 @@ from kernelcup.app.submissions.admission import is_cuda, without_gpu
 from kernelcup.app.submissions.submit import check_may_submit, obstacles, submit
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Task
 from kernelcup.engine.database import Database
-from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, UserError
+from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, RegistrationNeeded, UserError
 from kernelcup.http import errors
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, followed
 from kernelcup.http.state import Platform
@@ -33,6 +33,12 @@ STAY = "stay"
 
 router = APIRouter(route_class=PageRoute)
 
+MODES = (
+    (Mode.TEST, "Test", "is it right?"),
+    (Mode.BENCHMARK, "Benchmark", "how fast is it?"),
+    (Mode.PROFILE, "Profile", "where does the time go?"),
+    (Mode.LEADERBOARD, "Ranked", "takes its place in the ranking"),
+)
 Known = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
 
 
@@ -62,7 +68,10 @@ def show_form(
 ) -> Response:
     """Show the form, with a template in it or the text of an earlier submission."""
     board = boards.get_board(platform.db, name, actor)
-    check_may_submit(platform.db, actor, board, now=now)
+    try:
+        check_may_submit(platform.db, actor, board, now=now)
+    except RegistrationNeeded:
+        return RedirectResponse(f"{address('/e', board.event)}#take-part", 303)
     task = handout.hand_out(platform.db, name, actor).task
     devices = _devices(board, device)
     if source is not None or after is not None:
@@ -192,6 +201,7 @@ def _render(
     platform: Platform = request.app.state.platform
     told = None if error is None else errors.body_of(error)
     actor: Actor = request.state.actor
+    now = platform.clock()
     has_gpu = without_gpu(board.devices, platform.config.devices) != set(board.devices)
     if told is not None:
         told = errors.next_step(told["code"]) | told
@@ -203,12 +213,7 @@ def _render(
         board=board,
         task=task,
         filled=filled,
-        modes=[
-            (Mode.TEST, "Test", "is it right?"),
-            (Mode.BENCHMARK, "Benchmark", "how fast is it?"),
-            (Mode.PROFILE, "Profile", "where does the time go?"),
-            (Mode.LEADERBOARD, "Ranked", "takes its place in the ranking"),
-        ],
+        modes=MODES,
         endings=[
             ending
             for each in task.accepted(board.harness)
@@ -221,7 +226,8 @@ def _render(
             if has_gpu or not is_cuda(task.submission_name_of(text))
         },
         suffixes=[each for each in SUFFIXES if has_gpu or not is_cuda(each)],
-        obstacles=obstacles(platform.db, actor, board, board.devices, now=platform.clock()),
+        obstacles=obstacles(platform.db, actor, board, board.devices, now=now),
+        now=now,
         largest=min(board.max_file_bytes or LARGEST_BYTES, LARGEST_BYTES),
         error=told,
         followed=live,

@@ -1,0 +1,207 @@
+"""What the witness reads of a call on several GPUs, and errors of a rank on their way, without processes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from kernelcup_harness.clocks.trace import Copy, Stretch, Unreadable
+from kernelcup_harness.core.answer import CallFailed
+from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.core.verdict import MachineFailed, RunEnds
+from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.ranks.errors import NotQueued, Raised
+from kernelcup_harness.ranks.leader import weight_of
+from kernelcup_harness.ranks.witnessed import Marks, Span, span_of, time_ns
+from kernelcup_harness.wire.channel import ChannelClosed, ChannelTimeout
+
+A, B, C = (20_000, 31_000), (25_000, 42_000), (33_000, 18_000)
+MARKS = Marks(A, B, C)
+INPUT, ANSWER = 1 << 20, 1 << 20
+GAP_NS = 10_000.0
+
+
+class Watch:
+    """Writes down what a GPU does, one thing after the other."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1e6
+        self.woken_ns = 0.0
+        self.stretches: list[Stretch] = []
+        self.copies: list[Copy] = []
+
+    def work(self, ns: float, dispatches: int = 1) -> Span:
+        """Be active for some time, and idle after it."""
+        begin = self.now_ns
+        self.stretches.append(Stretch(begin, begin + ns, dispatches))
+        self.now_ns += ns + GAP_NS
+        return Span(begin, begin + ns)
+
+    def copy(self, ns: float) -> Span:
+        """Copy by an engine of the device's own."""
+        begin = self.now_ns
+        self.copies.append(Copy(begin, begin + ns))
+        self.now_ns += ns + GAP_NS
+        return Span(begin, begin + ns)
+
+    def mark(self, mark: tuple[int, int]) -> None:
+        """Make a mark."""
+        for ns in mark:
+            self.work(ns)
+
+    def opened(self) -> Watch:
+        """Wake the links, and write the input between two marks."""
+        self.woken_ns = self.work(9_000).end_ns
+        self.mark(A)
+        self.work(3_000)
+        self.mark(B)
+        return self
+
+    def closed(self) -> Span:
+        """Copy the answer, make the last mark, and read the span."""
+        self.work(4_000)
+        self.mark(C)
+        return self.span()
+
+    def span(self) -> Span:
+        """Read the span, which counts from when the links were woken; return it by this GPU's own timer."""
+        found = span_of(self.stretches, self.copies, MARKS, INPUT, ANSWER)
+        return Span(found.begin_ns + self.woken_ns, found.end_ns + self.woken_ns)
+
+
+def test_a_call_lasts_from_its_first_activity_to_its_last() -> None:
+    watch = Watch().opened()
+    first, last = watch.work(50_000), watch.work(7_000, dispatches=3)
+    assert watch.closed() == Span(first.begin_ns, last.end_ns)
+
+
+def test_work_before_the_gate_opens_makes_a_call_longer() -> None:
+    watch = Watch().opened()
+    early = watch.work(1_000)
+    watch.now_ns += 200_000
+    call = watch.work(50_000)
+    assert watch.closed() == Span(early.begin_ns, call.end_ns)
+
+
+def test_what_looks_like_the_last_mark_ends_no_call() -> None:
+    watch = Watch().opened()
+    first = watch.work(5_000)
+    watch.mark(C)
+    last = watch.work(5_000)
+    assert watch.closed() == Span(first.begin_ns, last.end_ns)
+
+
+@pytest.mark.parametrize("dispatches", [2, 9])
+def test_work_beside_the_copy_of_the_answer_is_unreadable(dispatches: int) -> None:
+    watch = Watch().opened()
+    watch.work(50_000)
+    watch.work(4_000, dispatches)
+    watch.mark(C)
+    with pytest.raises(Unreadable, match="work while the answer was copied"):
+        watch.span()
+
+
+def test_a_copy_of_the_answer_that_takes_too_long_is_unreadable() -> None:
+    watch = Watch().opened()
+    watch.work(50_000)
+    watch.work(20_000 + ANSWER / 200 + 1)
+    watch.mark(C)
+    with pytest.raises(Unreadable, match="work while the answer was copied"):
+        watch.span()
+
+
+@pytest.mark.parametrize(("ns", "dispatches"), [(3_000, 2), (20_000 + INPUT / 200 + 1, 1)])
+def test_work_while_the_input_is_written_is_unreadable(ns: float, dispatches: int) -> None:
+    watch = Watch()
+    watch.mark(A)
+    watch.work(ns, dispatches)
+    watch.mark(B)
+    watch.work(50_000)
+    with pytest.raises(Unreadable, match="work while the input was written"):
+        watch.closed()
+
+
+def test_a_copy_by_the_devices_own_engine_is_part_of_a_call() -> None:
+    watch = Watch().opened()
+    before = watch.copy(6_000)
+    watch.work(50_000)
+    after = watch.copy(8_000)
+    assert watch.closed() == Span(before.begin_ns, after.end_ns)
+
+
+def test_a_call_may_be_a_copy_alone() -> None:
+    watch = Watch().opened()
+    copy = watch.copy(6_000)
+    assert watch.closed() == copy
+
+
+def test_copies_before_the_call_and_after_it_are_not_part_of_it() -> None:
+    watch = Watch()
+    watch.copy(5_000)
+    watch.opened()
+    call = watch.work(50_000)
+    watch.work(4_000)
+    watch.copy(5_000)
+    watch.mark(C)
+    assert watch.span() == call
+
+
+def test_a_call_of_which_nothing_is_seen_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="nothing was seen of the call"):
+        Watch().opened().closed()
+
+
+@pytest.mark.parametrize("missing", [A, B, C])
+def test_a_missing_mark_is_unreadable(missing: tuple[int, int]) -> None:
+    watch = Watch().opened()
+    watch.work(50_000)
+    watch.work(4_000)
+    watch.mark(C)
+    watch.stretches = [each for each in watch.stretches if each.end_ns - each.start_ns not in missing]
+    with pytest.raises(Unreadable, match="no mark"):
+        watch.span()
+
+
+def test_the_time_of_a_call_is_from_the_first_gpu_to_the_last() -> None:
+    assert time_ns([Span(100.0, 900.0), Span(130.0, 950.0)]) == 850.0
+
+
+ERRORS: list[tuple[Exception, type[Exception], str]] = [
+    (NotQueued("it waits"), NotQueued, "GPU rank 3: it waits"),
+    (TaskFault("no such file"), TaskFault, "GPU rank 3: no such file"),
+    (ChannelTimeout("too late"), ChannelTimeout, "GPU rank 3: too late"),
+    (ChannelClosed(), ChannelClosed, "GPU rank 3"),
+    (RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "it ended"), RunEnds, "GPU rank 3: "),
+    (KeyError("x"), MachineFailed, "GPU rank 3: KeyError: 'x'"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "text"), ERRORS, ids=lambda each: str(each)[:20])
+def test_an_error_of_a_rank_arrives_with_its_rank(error: Exception, kind: type[Exception], text: str) -> None:
+    arrived = pickle.loads(pickle.dumps(Raised.of(error))).error(3)
+    assert type(arrived) is kind
+    assert str(arrived).startswith(text)
+
+
+def test_an_error_keeps_what_it_holds() -> None:
+    error = RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "it ended", lost=True)
+    arrived: Any = pickle.loads(pickle.dumps(Raised.of(error))).error(1)
+    assert vars(arrived).keys() == vars(error).keys()
+    assert (arrived.verdict, arrived.reason, arrived.lost) == (Verdict.RUNTIME_ERROR, Reason.EXITED, True)
+
+
+def test_memory_that_the_judge_lacks_is_the_tasks_fault() -> None:
+    class OutOfMemoryError(RuntimeError):
+        pass
+
+    arrived = Raised.of(OutOfMemoryError("tried to allocate 3 GiB")).error(0)
+    assert isinstance(arrived, TaskFault)
+    assert str(arrived) == "GPU rank 0: the judge ran out of device memory: tried to allocate 3 GiB"
+
+
+def test_the_error_that_others_follow_from_comes_first() -> None:
+    failed = CallFailed.__new__(CallFailed)
+    errors = [MachineFailed("NotCalled: "), ChannelTimeout(""), failed, ChannelClosed()]
+    assert sorted(errors, key=weight_of) == errors[::-1]
