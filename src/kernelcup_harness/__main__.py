@@ -1,5 +1,5 @@
 """``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]
-[--counters] [--origins] [--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
+[--counters] [--origins] [--lint [--no-nulls]] [--ahead BACKEND [--ranks N] [--background]] [--calibrate BACKEND]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
@@ -16,10 +16,10 @@ the job's processes need, for the machine's store of builds; the last line is ``
 if that ends the job.
 
 With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
-written once they wait for it; ``--background`` starts them at the lowest priority, if it can be
-raised again. Standard input may then be a Unix socket: a byte comes with the descriptor of a file that
-holds the job, and others that stay open until the end. If it ends without a job, the runner exits with 0;
-code 3 means that the processes could not be started.
+written once they wait for it; ``--ranks`` starts those of a job on several GPUs, ``--background`` starts
+them at the lowest priority, if it can be raised again. Standard input may then be a Unix socket: a byte
+comes with the descriptor of a file that holds the job, and others that stay open until the end. If it ends
+without a job, the runner exits with 0; code 3 means that the processes could not be started.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def counters_trouble() -> str | None:
 def wait_and_run(options: argparse.Namespace) -> int:
     """Start the processes of a job, then wait for the job and run it."""
     try:
-        with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as workers:
+        ahead = started_ahead(Backend(options.ahead), options.ranks)
+        with priority.lowered(options.background), ahead as workers:
             priority.raise_again()
             emit({"ready": True})
             text = job_socket.read_job(options.job)
@@ -188,6 +189,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--calibrate", choices=[*Backend], metavar="BACKEND", help="measure what a device can do"
     )
+    parser.add_argument("--ranks", type=int, default=0, metavar="N", help="with --ahead: on N GPUs at once")
     parser.add_argument("--background", action="store_true", help="start ahead at the lowest priority")
     return parser.parse_args()
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_runs import LONGEST_RUN_S, command, own_spec, quick_spec, run
+from harness_runs import LONGEST_RUN_S, command, make_spec, own_spec, quick_spec, run
 
+from kernelcup import tasks
 from kernelcup_harness.isolation import priority, processes, sandbox
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import (
@@ -25,6 +26,7 @@ from kernelcup_harness.protocol import (
     Limits,
     Mode,
     RunReport,
+    StageName,
     Verdict,
     dumps,
     from_json,
@@ -32,6 +34,16 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.run.workers import Workers
 
 DOUBLE = "def custom_kernel(data):\n    return data * 2\n"
+EXAMPLE = Path(tasks.__file__).parent / "examples/all_reduce"
+ALL_REDUCE: dict[str, Any] = {
+    "sources": {name: (EXAMPLE / name).read_text() for name in ("reference.py", "task.py")},
+    "private_files": ["reference.py"],
+    "submission": (EXAMPLE / "template.py").read_text(),
+    "multi_gpu": True,
+    "tests": [{"size": 1000, "world_size": 2, "seed": 1}],
+    "benchmarks": [],
+    "mode": Mode.TEST,
+}
 AHEAD = ("--events", "--die-with-parent", "--ahead", "emulated")
 
 
@@ -94,6 +106,27 @@ def test_a_waiting_runner_judges_without_starting_anything_and_holds_its_locks_t
     assert events[0]["event"] == "stage"
 
 
+def test_a_waiting_runner_of_several_gpus_judges_without_starting_anything() -> None:
+    with ahead("--ranks", "2") as (child, channel):
+        give(channel, make_spec(**ALL_REDUCE))
+        report, _ = answer(child)
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.environment["ranks"]["count"] == 2
+    assert (report.phases["start"], report.phases["import"]) == (0.0, 0.0)
+
+
+def test_a_submission_that_names_a_switch_of_the_operators_is_rejected_before_its_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "import os\nos.environ['NCCL_NVLS_ENABLE'] = '1'\nraise ImportError('imported')\n"
+    spec = make_spec(**ALL_REDUCE | {"submission": text})
+    assert run(spec).report.verdict is Verdict.RUNTIME_ERROR
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    report = run(spec).report
+    assert (report.verdict, report.stage) == (Verdict.REJECTED, StageName.IMPORT)
+    assert "names NCCL_NVLS_ENABLE, which this machine's operator has set" in report.message
+
+
 def test_limits_of_the_job_are_in_force_although_the_process_is_older() -> None:
     limits = Limits(memory_bytes=1 << 30, output_bytes=1000)
     text = """\
@@ -145,15 +178,23 @@ def test_a_job_that_does_not_fit_gets_processes_of_its_own_and_hears_how_long_th
 
 
 @pytest.mark.parametrize(
-    ("backend", "boxed", "fits"),
-    [(Backend.EMULATED, True, True), (Backend.CPU, True, False), (Backend.EMULATED, False, False)],
+    ("ranks", "spec", "boxed", "fits"),
+    [
+        (0, {}, True, True),
+        (0, {"backend": Backend.CPU}, True, False),
+        (0, {}, False, False),
+        (0, {"multi_gpu": True}, True, False),
+        (2, {"multi_gpu": True}, True, True),
+        (2, {}, True, False),
+    ],
 )
 def test_only_a_job_of_its_backend_and_with_its_sandbox_fits_workers_started_ahead(
-    backend: Backend, boxed: bool, fits: bool
+    ranks: int, spec: dict[str, Any], boxed: bool, fits: bool
 ) -> None:
     workers = Workers.__new__(Workers)  # without processes
     workers.backend, workers.boxed, workers._stopped, workers._by_role = Backend.EMULATED, True, False, {}
-    assert workers.fits(backend, boxed=boxed) == fits
+    workers.ranks = ranks
+    assert workers.fits(quick_spec(DOUBLE, **spec), boxed=boxed) == fits
 
 
 def test_workers_that_have_died_meanwhile_are_replaced() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelcup.cli.operate import doctor
 from kernelcup_harness.device.nvidia.topology import Topology, links_in, summary
 
 NVLINK = """\
@@ -53,6 +54,14 @@ def fake(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 def test_the_driver_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path, monkeypatch, f"echo '{NVLINK}'")
     assert Topology().links() == {(0, 1): "NV18"}
+
+
+def test_doctor_says_how_many_gpus_reach_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(tmp_path, monkeypatch, f"echo '{MIXED}'")
+    (check,) = doctor.links()
+    assert (check.name, check.state, check.text) == ("links", "ok", "3 GPUs reach each other: PCIe, NV4")
+    (tmp_path / "nvidia-smi").unlink()
+    assert list(doctor.links()) == []
 
 
 def test_a_host_that_cannot_say_it_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """Warm runners: each waits for one job with everything imported. Standard library only.
 
-A runner is ``python -m kernelcup_harness --ahead BACKEND``; it holds a judge and contestants in their
-sandboxes. One thread of the pool starts and supervises all of them, and lives as long as they do: the
-system ends a runner with the thread that started it, so a killed service leaves none behind.
+A runner is ``python -m kernelcup_harness --ahead BACKEND``, for jobs on several GPUs with ``--ranks N``; it
+holds a judge and contestants in their sandboxes. One thread of the pool starts and supervises all of them,
+and lives as long as they do: the system ends a runner with the thread that started it, so a killed service
+leaves none behind.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ class Key:
     backend: str
     environment: tuple[tuple[str, str], ...]
     """The runner's environment variables, its GPUs included, sorted by name."""
+    ranks: int = 0
+    """On how many GPUs a job works at once; 0 for jobs on one."""
 
     @classmethod
-    def of(cls, backend: str, environment: Mapping[str, str]) -> Key:
-        return cls(backend, tuple(sorted(environment.items())))
+    def of(cls, backend: str, environment: Mapping[str, str], ranks: int = 0) -> Key:
+        return cls(backend, tuple(sorted(environment.items())), ranks)
 
     @property
     def place(self) -> str:
@@ -256,7 +259,8 @@ class Pool:
             self._waiting.append(Runner(key, version, process, ours))
 
     def _argv(self, key: Key) -> list[str]:
-        more = ["--ahead", key.backend, *(["--background"] if self._while_busy else [])]
+        more = ["--ahead", key.backend, *(["--ranks", str(key.ranks)] if key.ranks else [])]
+        more += ["--background"] if self._while_busy else []
         return [*self._command[:-1], *more, *self._command[-1:]]
 
     def _wait(self, runners: Sequence[Runner]) -> None:

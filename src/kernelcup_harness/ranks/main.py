@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
@@ -107,6 +108,9 @@ class RanksSetUp(SetUp):
         """Have the submission imported in each rank. Raise ``RunEnds``."""
         if role == HIDDEN:
             self._runner.dismiss([SUBMISSION])
+        if name := names_a_switch(self._spec.submission.files.values(), os.environ):
+            text = f"the submission names {name}, which this machine's operator has set: leave it out"
+            raise RunEnds(Verdict.REJECTED, Reason.IMPORT, text)
         world = max((world_size_of(case.parameters) for stage in stages for case in stage.cases), default=1)
         try:
             with self._runner.phase("communicator"):
@@ -208,6 +212,16 @@ class RanksClock(WallClock):
             findings.append(Finding(code="late_starts", text=f"{late} calls do not count: a GPU began late"))
         audit = Audit(score_ns=timing.raw_ns, level=level, findings=findings)
         return case.timing(audit) or timing
+
+
+SWITCHES = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS")
+"""An operator turns NVLink's multicast off by these variables."""
+
+
+def names_a_switch(texts: Iterable[str], environ: Mapping[str, str]) -> str:
+    """Return the first variable of the operator's that a submission names, and so might change; empty if none."""
+    whole = "\n".join(texts)
+    return next((name for name in SWITCHES if name in environ and name in whole), "")
 
 
 NO_GPU = "no GPU"

@@ -195,15 +195,21 @@ def compiler_trouble(spec: JobSpec, environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def started_ahead(backend: Backend) -> Iterator[Workers]:
-    """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``."""
+def started_ahead(backend: Backend, ranks: int = 0) -> Iterator[Workers]:
+    """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``.
+
+    Args:
+        backend: What they run on.
+        ranks: On how many GPUs a job works at once; 0 for a job on one.
+    """
     if trouble := accelerators.of(backend).sandbox_trouble():
         raise NotStarted(trouble)
     processes.adopt_orphans()
     sweep()
     with job_folder() as folder:
         try:
-            workers = Workers(backend, folder, boxed=sandbox.is_there())
+            boxed = sandbox.is_there(network=ranks > 0)
+            workers = Workers(backend, folder, boxed=boxed, ranks=ranks)
             workers.wait_until_ready(READY_S)
             yield workers
             workers.stop()

@@ -118,6 +118,13 @@ class Share:
     build: Build | None = None
 
 
+def usual_roles(backend: Backend, ranks: int) -> tuple[str, ...]:
+    """Return the contestants of most jobs; calls on several GPUs are not replayed."""
+    if backend is not Backend.CUDA:
+        return (SUBMISSION,)
+    return (SUBMISSION, WITNESS) if ranks else (SUBMISSION, TIMER, WITNESS)
+
+
 class Workers:
     """Judge and contestants, started by the constructor.
 
@@ -143,8 +150,6 @@ class Workers:
         profiler: Profiler | None = None,
         ranks: int = 0,
     ) -> None:
-        if roles is None:
-            roles = (SUBMISSION, TIMER, WITNESS) if backend is Backend.CUDA else (SUBMISSION,)
         self.backend = backend
         self.boxed = boxed
         self.ranks = ranks
@@ -158,7 +163,7 @@ class Workers:
         try:
             judges = [ours for ours, _ in ends.values()]
             self._by_role[JUDGE] = self._start(JUDGE, judges, MAX_EVENT_FRAME)
-            for role in roles:
+            for role in usual_roles(backend, ranks) if roles is None else roles:
                 self.add(role)
         except BaseException:
             self.stop()

@@ -11,6 +11,7 @@ import pytest
 import kernelcup_harness
 from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
+from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchLost, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.gpu_health.checks import Hygiene
@@ -215,9 +216,9 @@ def warm(tmp_path: Path, monkeypatch) -> Iterator[LocalLauncher]:
     launcher.close()
 
 
-def judged(launcher: LocalLauncher, spec: JobSpec) -> list[Event]:
+def judged(launcher: LocalLauncher, spec: JobSpec, device: Device = DEVICE) -> list[Event]:
     events: list[Event] = []
-    result = launcher.run(spec, DEVICE, on_event=events.append, cancelled=threading.Event())
+    result = launcher.run(spec, device, on_event=events.append, cancelled=threading.Event())
     assert result.report == REPORT
     return events
 
@@ -228,6 +229,23 @@ def test_a_job_is_given_to_a_harness_that_waits_and_the_next_to_another(warm) ->
         assert event["id"] == "1.1"
         assert event["argv"][1:] == ["--ahead", "emulated", "-"]
         assert warm.wait_until_ready(30.0)
+
+
+def test_on_several_gpus_only_jobs_of_as_many_ranks_are_given_to_a_harness_that_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelcup.launchers.local.warm_runners.harness_hash", lambda _: "the same")
+    device = make_device(name="emulatedx2", backend=Backend.EMULATED)
+    launcher = LocalLauncher(
+        runtime_dir=tmp_path, environ=os.environ, command=(sys.executable, "-c", WAITS, "-"), warm=1
+    )
+    launcher.keep_ready([device])
+    assert launcher.wait_until_ready(30.0)
+    (ranks,) = judged(launcher, make_spec(multi_gpu=True), device)
+    (single,) = judged(launcher, make_spec(), device)
+    launcher.close()
+    assert ranks["argv"][1:] == ["--ahead", "emulated", "--ranks", "2", "-"]
+    assert "--ahead" not in single["argv"]
 
 
 def test_a_job_without_a_sandbox_is_given_to_none_that_waits(warm) -> None:

@@ -87,6 +87,7 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield CheckResult("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), level(settings), warm(settings), environments(settings))
+    yield from links()
     yield from stored(settings)
 
 
@@ -221,6 +222,15 @@ def level(config: Config) -> CheckResult:
         return CheckResult("level", "ok", f"{TrustLevel.WITNESSED}: the GPU's hardware counters can be read")
     text = f"{TrustLevel.REPLAYED}: the GPU's hardware counters cannot be read: {trouble}"
     return CheckResult("level", "missing", f"{text} (to open them: {OPEN_COUNTERS}, then reboot)")
+
+
+def links() -> Iterator[CheckResult]:
+    """How many GPUs of this host reach each other, and by what; nothing where there are not several."""
+    from kernelcup_harness.device.nvidia import topology
+
+    if found := topology.Topology().links():
+        count = len({gpu for pair in found for gpu in pair})
+        yield CheckResult("links", "ok", f"{count} GPUs reach each other: {topology.summary(found)}")
 
 
 def warm(config: Config) -> CheckResult:

@@ -140,7 +140,7 @@ class LocalLauncher(RunsInThreads):
         """Keep ``warm`` runners ready for jobs on these devices, until :meth:`close`."""
         for device in devices:
             for gpus in self._slots.visible(device):
-                self._ready.keep(device.backend, self._environment(gpus))
+                self._ready.keep(device, self._environment(gpus))
 
     def wait_until_ready(self, timeout_s: float) -> bool:
         """Return True once all warm runners are ready, False if that takes too long."""
@@ -177,7 +177,7 @@ class LocalLauncher(RunsInThreads):
             self._check_before(gpus, cancelled)
             identity = harness_hash(self._package)
             with self._watched(gpus) as seen:
-                report = self._judge(spec, slot, on_event=on_event, cancelled=cancelled)
+                report = self._judge(spec, device, slot, on_event=on_event, cancelled=cancelled)
             report = self._with_seen(report, seen)
             unfit = self._check_after(gpus, cancelled)
             self._bench.check(spec, report, device, gpus)
@@ -273,11 +273,17 @@ class LocalLauncher(RunsInThreads):
         self._slots.leave_out(self._slots.left_out | set(error.gpus))
 
     def _judge(
-        self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event
+        self,
+        spec: JobSpec,
+        device: Device,
+        slot: Slot,
+        *,
+        on_event: Callable[[Event], None],
+        cancelled: threading.Event,
     ) -> RunReport:
         environ = self._environment(slot.gpus if spec.backend is Backend.CUDA else ())
         until = time.monotonic() + stages_s(spec) + self._grace_s
-        with self._ready.started(spec, environ, keep=slot.files) as child:
+        with self._ready.started(spec, device, environ, keep=slot.files) as child:
             found = read_output(child, until=until, cancelled=cancelled, on_event=on_event)
         if found.report is None:
             text = f"the harness ended with {found.code} and no report; its log: {found.log or '-'}"

@@ -49,12 +49,12 @@ class Ready:
         self._pool: Pool | None = None
         self._counts: dict[Key, int] = {}
 
-    def keep(self, backend: Backend, environ: Mapping[str, str]) -> None:
-        """Keep runners ready for one more slot."""
-        count = for_each_slot(backend, self._warm)
+    def keep(self, device: Device, environ: Mapping[str, str]) -> None:
+        """Keep runners ready for one more slot of a device."""
+        count = for_each_slot(device.backend, self._warm)
         if count == 0:
             return
-        key = Key.of(backend.value, environ)
+        key = Key.of(device.backend.value, environ, ranks_on(device))
         with self._lock:
             if self._pool is None:
                 self._pool = Pool(
@@ -79,11 +79,14 @@ class Ready:
 
     @contextmanager
     def started(
-        self, spec: JobSpec, environ: Mapping[str, str], *, keep: Sequence[int]
+        self, spec: JobSpec, device: Device, environ: Mapping[str, str], *, keep: Sequence[int]
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Give the job to a warm runner or else to a new one; it has ended after the block.
 
         Args:
+            spec: The job.
+            device: Where it runs.
+            environ: The environment of its runner.
             keep: Descriptors that stay open while the runner lives.
         """
         with self._lock:
@@ -92,8 +95,9 @@ class Ready:
             with cold(self._command, spec, environ, keep=keep) as child:
                 yield child
             return
-        key = Key.of(spec.backend.value, environ)
-        with pool.job(key, wanted=can_be_warm(spec)) as runner:
+        ranks = ranks_on(device)
+        key = Key.of(spec.backend.value, environ, ranks)
+        with pool.job(key, wanted=can_be_warm(spec, ranks)) as runner:
             if runner is not None and was_given(runner, spec, keep):
                 yield runner.process
                 return
@@ -116,9 +120,18 @@ def may_start_while_busy() -> bool:
     return priority.can_be_raised() and len(os.sched_getaffinity(0)) >= CORES_TO_SPARE
 
 
-def can_be_warm(spec: JobSpec) -> bool:
-    """Return whether a job can use a warm runner; a task's own harness starts its own processes."""
-    return spec.harness is HarnessKind.STANDARD and spec.sandbox is not SandboxPolicy.NONE
+def ranks_on(device: Device) -> int:
+    """Return for how many GPUs at once a device's runners wait; 0 for jobs on one."""
+    return device.gpus if device.gpus > 1 else 0
+
+
+def can_be_warm(spec: JobSpec, ranks: int) -> bool:
+    """Return whether a job can use a runner that waits for ``ranks`` GPUs at once.
+
+    A task's own harness starts its own processes.
+    """
+    is_standard = spec.harness is HarnessKind.STANDARD and spec.sandbox is not SandboxPolicy.NONE
+    return is_standard and spec.multi_gpu == (ranks > 0)
 
 
 def was_given(runner: Runner, spec: JobSpec, keep: Sequence[int]) -> bool:
