@@ -111,6 +111,7 @@ class RankJudge:
 
     def serve(self) -> None:
         """Answer one request after the other."""
+        del os.environ[RANKS]  # the device is this process's own to start
         while True:
             try:
                 name, arguments = self._line.recv()
@@ -253,16 +254,3 @@ class RankJudge:
         self._checks.expected(self._checks.make_input(place, sample))
         if devices.on_gpu():
             torch.cuda.synchronize()
-
-
-def serve(
-    line: Connection,
-    rank: int,
-    spec: JobSpec,
-    secret: bytes,
-    channels: Mapping[str, Channel],
-    gate_fd: int | None,
-) -> None:
-    """Be the judge of one GPU rank, in a process of its own."""
-    del os.environ[RANKS]  # the device is this process's own to start
-    RankJudge(line, rank, spec, secret, channels, gate_fd).serve()

@@ -23,9 +23,9 @@ from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.isolation.sizes import ranks_of, world_size_of
 from kernelcup_harness.protocol import JobSpec, Reason, SampleName, StageName, Verdict
-from kernelcup_harness.ranks import group, judge
+from kernelcup_harness.ranks import group
 from kernelcup_harness.ranks.errors import Raised
-from kernelcup_harness.ranks.judge import READY, Called
+from kernelcup_harness.ranks.judge import READY, Called, RankJudge
 from kernelcup_harness.ranks.messages import Split
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import pack
@@ -99,7 +99,7 @@ class Ranks:
                 other.close()
             channels = {role: Channel(end, max_bytes=MAX_FRAME, max_fds=0) for role, end in ends.items()}
             gate_fd = self.gate.fd if self.gate is not None else None
-            judge.serve(Connection(line.detach()), rank, spec, secret, channels, gate_fd)
+            RankJudge(Connection(line.detach()), rank, spec, secret, channels, gate_fd).serve()
         finally:
             os._exit(0)
 
