@@ -4,9 +4,9 @@
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, with any
-verdict; 2 that the job could not be read. ``--describe`` judges nothing and describes this machine
-and its sandbox; ``--counters`` says in ``{"counters": ""}`` why its GPU's counters cannot be read,
-empty if they can. ``--origins`` lists the machine code of the machine's libraries, so that reports name
+verdict; 2 that the job could not be read. ``--describe`` judges nothing and describes this machine,
+its sandbox and the links between its GPUs; ``--counters`` says in ``{"counters": ""}`` why its GPU's counters
+cannot be read, empty if they can. ``--origins`` lists the machine code of the machine's libraries, so that reports name
 where kernels come from. ``--lint`` judges the task instead of a submission: null submissions are given to its
 checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
 and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
@@ -37,6 +37,7 @@ from typing import Any
 from kernelcup_harness import witness_process
 from kernelcup_harness.build import inspection
 from kernelcup_harness.device import accelerators, machine
+from kernelcup_harness.device.nvidia import topology
 from kernelcup_harness.isolation import environments, origins, priority, processes, sandbox
 from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
@@ -54,11 +55,13 @@ def main() -> int:
     if options.die_with_parent:
         processes.die_with_parent(os.getppid())
     if options.describe:
+        links = topology.Topology()
         emit(
             {
                 "machine": machine.machine(),
                 "sandbox": sandbox.describe(),
                 "gpu_trouble": accelerators.of(Backend.CUDA).sandbox_trouble(),
+                "links": topology.described(links.links()),
             }
         )
         return 0

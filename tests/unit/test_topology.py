@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,14 @@ def test_the_driver_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_doctor_says_how_many_gpus_reach_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["PATH"]
     fake(tmp_path, monkeypatch, f"echo '{MIXED}'")
-    (check,) = doctor.links()
-    assert (check.name, check.state, check.text) == ("links", "ok", "3 GPUs reach each other: PCIe, NV4")
-    (tmp_path / "nvidia-smi").unlink()
-    assert list(doctor.links()) == []
+    monkeypatch.setenv("PATH", f"{tmp_path}:{path}")
+    sandbox, links = doctor.sandbox_and_links()
+    assert sandbox.name == "sandbox"
+    assert (links.name, links.state, links.text) == ("links", "ok", "3 GPUs reach each other: PCIe, NV4")
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    assert [each.name for each in doctor.sandbox_and_links()] == ["sandbox"]
 
 
 def test_a_host_that_cannot_say_it_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

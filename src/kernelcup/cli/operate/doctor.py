@@ -7,12 +7,12 @@ import os
 import platform as machine
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -78,7 +78,8 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
     text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
     yield package("torch", text, needed=True)
     yield package("triton", "submissions that import it will fail: pip install triton")
-    yield from (compilers(), sandbox())
+    yield compilers()
+    yield from sandbox_and_links()
     try:
         settings = wiring.load_config(config)
     except ConfigError as error:
@@ -87,7 +88,6 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield CheckResult("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), level(settings), warm(settings), environments(settings))
-    yield from links()
     yield from stored(settings)
 
 
@@ -224,15 +224,6 @@ def level(config: Config) -> CheckResult:
     return CheckResult("level", "missing", f"{text} (to open them: {OPEN_COUNTERS}, then reboot)")
 
 
-def links() -> Iterator[CheckResult]:
-    """How many GPUs of this host reach each other, and by what; nothing where there are not several."""
-    from kernelcup_harness.device.nvidia import topology
-
-    if found := topology.Topology().links():
-        count = len({gpu for pair in found for gpu in pair})
-        yield CheckResult("links", "ok", f"{count} GPUs reach each other: {topology.summary(found)}")
-
-
 def warm(config: Config) -> CheckResult:
     """The number of runners that `kernelcup serve` keeps ready for jobs."""
     from kernelcup.launchers.local.warm_runners import waiting_runners
@@ -253,13 +244,21 @@ def compilers() -> CheckResult:
     return CheckResult("compilers", "missing", text)
 
 
-def sandbox() -> CheckResult:
-    """The sandbox, as the harness finds it: an installed sandbox may not work."""
+def sandbox_and_links() -> Iterator[CheckResult]:
+    """The sandbox, as the harness finds it (an installed sandbox may not work), and what lies between the GPUs."""
     try:
         described = wiring.describe_harness()
-        found = described["sandbox"]
     except LaunchError as error:
-        return CheckResult("sandbox", "broken", str(error))
+        yield CheckResult("sandbox", "broken", str(error))
+        return
+    yield sandbox(described)
+    if between := described.get("links"):
+        yield CheckResult("links", "ok", str(between))
+
+
+def sandbox(described: Mapping[str, Any]) -> CheckResult:
+    """Whether jobs can run in the sandbox that the harness describes."""
+    found = described["sandbox"]
     missing = shutil.which("bwrap") is None
     how = "apt-get install bubblewrap" if missing else "bwrap is there but does not work"
     if found["kind"] == "none":

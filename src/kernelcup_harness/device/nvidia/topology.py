@@ -56,3 +56,9 @@ def summary(links: Links) -> str:
     """Return the kinds of links, those between most GPUs first: ``NV18``, or ``NV12, PCIe``; empty without any."""
     kinds = list(links.values())
     return ", ".join(sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind)))
+
+
+def described(links: Links) -> str:
+    """Return how many GPUs reach each other, and by what; empty where there are not several."""
+    count = len({gpu for pair in links for gpu in pair})
+    return f"{count} GPUs reach each other: {summary(links)}" if links else ""
