@@ -71,10 +71,17 @@ def find_record(module: str, name: str) -> type:
 
 
 class Bag:
-    """A class without declared fields."""
+    """A plain class: its objects are their attributes."""
 
-    def __init__(self) -> None:
-        self.size = 1
+    tolerance = 0.5
+
+    def __init__(self, size: int) -> None:
+        self.size = torch.arange(size)
+        self.names = ["a", "b"]
+
+
+class Derived(Bag):
+    """A class that is not plain."""
 
 
 class Wire:
@@ -497,7 +504,8 @@ CANNOT = [
     ((1, len), "value[1]", "builtin_function_or_method"),
     ([lambda: 0], "value[0]", "function"),
     (Config(torch.nn.Linear(1, 1)), "value.values", "Linear cannot be carried: hand over its `state_dict()`"),
-    (Pair(1, Bag()), "value.right", "Bag cannot be carried: make it a dataclass"),
+    (Pair(1, Derived(1)), "value.right", "Derived cannot be carried: make it a dataclass"),
+    (Pair(1, functools.partial(len)), "value.right", "partial cannot be carried"),
     (Pair(1, object()), "value.right", "object"),
     ([np.array(["text"])], "value[0]", "dtype <U4"),
     ([np.array([1, "x"], dtype=object)], "value[0]", "dtype object"),
@@ -710,7 +718,7 @@ BAD_TREES = [
     {"k": "dict", "v": [[{"k": "dict", "v": []}, {"k": "none"}]]},
     {"k": "record", "v": {}},
     {"k": "record", "t": "abc", "v": {}},
-    {"k": "record", "t": [__name__, "Wire"], "v": {}},
+    {"k": "record", "t": [__name__, "Derived"], "v": {}},
     {"k": "record", "t": [__name__, "Pair"], "v": {}},
     {"k": "record", "t": [__name__, "Pair"], "v": []},
     {"k": "record", "t": [__name__, "Pair"], "v": {"left": {"k": "none"}, "up": {"k": "none"}}},
@@ -759,6 +767,28 @@ def test_containers_of_derived_classes_arrive_as_plain_ones(line: Wire, value: A
     assert (type(found), repr(found)) == (type(plain), repr(plain))
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_an_object_of_a_plain_class_crosses_with_its_attributes(line: Wire, dense: bool) -> None:
+    arrived = line.carry(Bag(3), dense=dense)
+    assert type(arrived) is Bag
+    assert arrived.size.tolist() == [0, 1, 2]
+    assert arrived.names == ["a", "b"]
+
+
+def test_an_object_of_a_plain_class_is_rebuilt_without_a_call_of_it(line: Wire) -> None:
+    bag = Bag(3)
+    del bag.size
+    assert vars(line.carry(bag)) == {"names": ["a", "b"]}
+
+
+def test_an_answer_cannot_replace_what_its_class_has(line: Wire) -> None:
+    bag = Bag(3)
+    bag.tolerance = 1e9
+    assert line.carry(bag).tolerance == 1e9
+    with pytest.raises(BadTree, match="an attribute of its class"):
+        line.carry(bag, dense=True)
+
+
 def test_both_parts_of_a_maximum_arrive(line: Wire) -> None:
     tree = Encoder().tree(torch.max(torch.ones(2, 3), dim=1))
     assert (tree["k"], len(tree["v"])) == ("tuple", 2)
@@ -801,7 +831,7 @@ def test_a_tree_that_is_too_deep_or_too_large_is_refused(line: Wire) -> None:
 
 def test_the_text_of_a_refusal_is_short(line: Wire) -> None:
     long = "x" * 1_000_000
-    for tree in ({"k": long}, {"k": "record", "t": [__name__, "Wire"], "v": {long: 5}}):
+    for tree in ({"k": long}, {"k": "record", "t": [__name__, "Derived"], "v": {long: 5}}):
         with pytest.raises(BadTree) as refusal:
             line.decode(tree)
         assert len(str(refusal.value)) < 1000

@@ -1,4 +1,4 @@
-"""The dataclasses and namedtuples of a task's private files, which submissions get without the rest of the file."""
+"""The classes of values in a task's private files, which submissions get without the rest of the file."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def _classes(tree: ast.Module) -> Iterator[str]:
 
 
 def _head(node: ast.ClassDef, known: set[str]) -> str:
-    """Return the lines above a class's fields, empty if it is neither a dataclass nor a ``NamedTuple``."""
+    """Return the lines above a class's fields, empty if it is no dataclass, ``NamedTuple`` or plain class."""
     bases = [_name(each) for each in node.bases]
+    if not (bases or node.decorator_list or node.keywords):
+        return f"class {node.name}:"
     if bases == ["NamedTuple"]:
         return f"class {node.name}(typing.NamedTuple):"
     decorator = next((each for each in node.decorator_list if _name(each) == "dataclass"), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import re
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.wire import arrays, sparse
-from kernelcup_harness.wire.records import Fields, assembled, build_record, field_names
+from kernelcup_harness.wire.records import Fields, assembled, build_record, misfit
 from kernelcup_harness.wire.values import (
     DTYPES,
     GUARD_BYTES,
@@ -120,10 +119,8 @@ class Decoder:
                 raise
             # An answer has the fields of the reference's record, of whatever class it is.
             return Fields(fields)
-        if not (dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
-            raise BadTree(f"{name} is neither a dataclass nor a namedtuple")
-        if fields.keys() != set(field_names(kind)):
-            raise BadTree(f"{name} without its fields, or with others")
+        if trouble := misfit(kind, fields.keys(), of_answer=self._dense):
+            raise BadTree(f"{name} {trouble}")
         return self._build(kind, fields)
 
     def sparse(self, node: dict[str, Any], depth: int) -> torch.Tensor:
@@ -171,8 +168,7 @@ class Decoder:
         """Refuse any other layout: overlapping entries would have the same bytes copied repeatedly."""
         if offset != self._end:
             raise BadTree("a tensor that lies elsewhere than agreed")
-        after = aligned(offset + nbytes)
-        self._end = after + GUARD_BYTES
+        self._end = aligned(offset + nbytes) + GUARD_BYTES
         self.gaps.append((offset + nbytes, self._end))
 
 
@@ -227,14 +223,8 @@ def take_leaves(node: Any) -> list[Any]:
     """Take numbers and texts out of an encoder's tree, so that nothing is in their places; return them in its order."""
     kind, inside = node["k"], node.get("v")
     if kind in ("list", "tuple", "dict", "record", "sparse"):
-        parts = (
-            [item for _, item in inside]
-            if kind == "dict"
-            else inside.values()
-            if kind in ("record", "sparse")
-            else inside
-        )
-        return [leaf for part in parts for leaf in take_leaves(part)]
+        parts = inside.values() if isinstance(inside, dict) else inside
+        return [leaf for part in parts for leaf in take_leaves(part[1] if kind == "dict" else part)]
     if kind in ("tensor", "array"):
         return []
     leaf = dict(node)

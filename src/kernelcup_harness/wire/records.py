@@ -1,8 +1,9 @@
-"""Dataclasses and namedtuples in values, and sparse tensors, whose parts are named as fields are."""
+"""Dataclasses, namedtuples and plain objects in values, and sparse tensors, whose parts are named as fields are."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 from typing import Any
 
 import torch
@@ -18,14 +19,17 @@ class Fields(dict[str, Any]):
 
 
 def record_fields(value: object) -> tuple[str, ...] | None:
-    """Return the field names of a dataclass, namedtuple or sparse tensor, None for anything else."""
+    """Return the field names of a dataclass, namedtuple, plain object or sparse tensor, None for anything else."""
     if (kind := sparse.kind_of(value)) is not None:
         return sparse.PARTS[kind.layout]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return tuple(field.name for field in dataclasses.fields(value))
-    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        return tuple(vars(type(value))["_fields"])
-    return None
+    return tuple(vars(value)) if is_plain(type(value)) else field_names(type(value))
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether objects of a class are their attributes: written in Python, derived from nothing, not called."""
+    if dataclasses.is_dataclass(kind) or kind.__mro__ != (kind, object):
+        return False
+    return {"__dict__", "__weakref__"} <= vars(kind).keys() and "__call__" not in vars(kind)
 
 
 def part(value: Any, name: str) -> Any:
@@ -51,19 +55,27 @@ def as_mapping(value: Any) -> Any:
     return value if names is None else {n: getattr(value, n) for n in names if hasattr(value, n)}
 
 
-def field_names(kind: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or namedtuple."""
+def misfit(kind: Any, names: Set[str], *, of_answer: bool) -> str:
+    """Say why a class's objects cannot have these fields; empty if they can."""
+    if is_plain(kind):
+        # A checker may read what the class has, such as a tolerance: an answer does not replace it.
+        return "with an attribute of its class" if of_answer and any(hasattr(kind, n) for n in names) else ""
+    if (own := field_names(kind)) is None:
+        return "is neither a dataclass nor a namedtuple, nor plain"
+    return "" if names == set(own) else "without its fields, or with others"
+
+
+def field_names(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass or namedtuple, None of any other class."""
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind))
-    return tuple(kind._fields)
+    return tuple(kind._fields) if issubclass(kind, tuple) and hasattr(kind, "_fields") else None
 
 
 def build_record(kind: Kind, fields: dict[str, Any]) -> Any:
     """Build a record from its fields, even those that ``__init__`` does not take."""
-    if isinstance(kind, sparse.Sparse):
-        return kind.built(fields)
     if not dataclasses.is_dataclass(kind):
-        return kind(**fields)
+        return assembled(kind, fields)
     initial = {field.name for field in dataclasses.fields(kind) if field.init}
     made = kind(**{name: value for name, value in fields.items() if name in initial})
     for name in fields.keys() - initial:
@@ -75,8 +87,8 @@ def assembled(kind: Kind, fields: dict[str, Any]) -> Any:
     """Return a record with these fields, without running code of its class: it may not bear them."""
     if isinstance(kind, sparse.Sparse):
         return kind.built(fields)
-    if not dataclasses.is_dataclass(kind):
-        return tuple.__new__(kind, [fields[name] for name in field_names(kind)])
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, [fields[name] for name in field_names(kind) or ()])
     made = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(made, name, value)

@@ -3,8 +3,8 @@
 A value becomes a JSON tree in which each tensor is an entry of a table ``{dtype, shape, strides,
 offset, nbytes, device}``; the bytes lie in an :class:`Arena`, shared memory that the judge made and
 sealed. Types that a tree can hold: tensors, NumPy's arrays and numbers, None, bool, int, float, complex, str,
-bytes, ``torch.dtype``, ``torch.device``, and tuple, list, dict, namedtuple and dataclass of them; of a sparse
-tensor its parts.
+bytes, ``torch.dtype``, ``torch.device``, and tuple, list, dict, namedtuple, dataclass and plain object of them; of
+a sparse tensor its parts.
 """
 
 from __future__ import annotations
@@ -353,8 +353,7 @@ def with_tensors(
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return change(value)
     inside = functools.partial(with_tensors, change=change, other=other, build=build)
-    fields = record_fields(value)
-    if fields is not None:
+    if (fields := record_fields(value)) is not None:
         return build(kind_of(value), {name: inside(part(value, name)) for name in fields})
     if isinstance(value, (list, tuple)):
         items = [inside(item) for item in value]

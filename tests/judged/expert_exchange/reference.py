@@ -1,29 +1,24 @@
-import dataclasses
-
 import torch
 import torch.distributed as dist
 from task import Config, input_t, output_t
 
 
-@dataclasses.dataclass
 class RankData:
-    num_tokens: int
-    indices: torch.Tensor
-    weights: torch.Tensor
-    x: torch.Tensor
+    def __init__(self, cfg, rank, seed):
+        device = torch.device(f"cuda:{rank}")
+        gen = torch.Generator(device=device)
+        gen.manual_seed(seed + rank)
+        num_tokens = int(torch.randint(1, cfg.max_num_tokens, [1], generator=gen, device=device).item())
+        rows = [torch.randperm(cfg.num_experts, generator=gen, device=device) for _ in range(num_tokens)]
+        self.num_tokens = num_tokens
+        self.indices = torch.stack(rows)[:, : cfg.experts_per_token].to(torch.int32)
+        self.weights = torch.rand(num_tokens, cfg.experts_per_token, generator=gen, device=device)
+        self.x = torch.randn(num_tokens, cfg.hidden_dim, generator=gen, device=device).to(cfg.dtype)
 
 
 def generate_input(num_experts, experts_per_token, hidden_dim, max_num_tokens, seed, rank, world_size):
-    device = torch.device(f"cuda:{rank}")
-    gen = torch.Generator(device=device)
-    gen.manual_seed(seed + rank)
     cfg = Config(num_experts, experts_per_token, hidden_dim, max_num_tokens)
-    num_tokens = int(torch.randint(1, max_num_tokens, [1], generator=gen, device=device).item())
-    rows = [torch.randperm(num_experts, generator=gen, device=device) for _ in range(num_tokens)]
-    indices = torch.stack(rows)[:, :experts_per_token].to(torch.int32)
-    weights = torch.rand(num_tokens, experts_per_token, generator=gen, device=device)
-    x = torch.randn(num_tokens, hidden_dim, generator=gen, device=device).to(cfg.dtype)
-    return cfg, RankData(num_tokens, indices, weights, x), rank, world_size
+    return cfg, RankData(cfg, rank, seed), rank, world_size
 
 
 class Exchange:

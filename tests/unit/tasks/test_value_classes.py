@@ -79,7 +79,12 @@ def test_options_of_a_class_stay() -> None:
 
 def test_nothing_else_of_the_file_is_shown() -> None:
     found = shown(REFERENCE.replace("@dataclass(frozen=True)", "@dataclass"))
-    assert not {"ref_kernel", "Plain", "Derived"} & found.keys()
+    assert not {"ref_kernel", "Derived"} & found.keys()
+
+
+def test_a_plain_class_is_shown_without_what_it_does() -> None:
+    text = "class Plain:\n    x: int\n\n    def __init__(self):\n        self.x = secret\n"
+    assert vars(shown(text)["Plain"]).keys() & {"x", "__init__"} == set()
 
 
 def test_a_file_without_such_classes_is_not_shown_at_all() -> None:
