@@ -6,7 +6,7 @@ import pytest
 
 from builders import NOT_REPLAYED, make_audit, make_case, make_report, make_stage, make_wall_report
 from kernelcup.reporting import columns
-from kernelcup.reporting.insights import MORE_OVERHEAD_THAN_TIME, OVERHEAD, Best, lessons
+from kernelcup.reporting.insights import MORE_OVERHEAD_THAN_TIME, OVERHEAD, Best, lessons, links_bytes_per_s
 from kernelcup_harness.protocol import Finding, StageName, Timing, TrustLevel, Work
 
 TIMING = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[20_000.0])
@@ -41,6 +41,39 @@ def test_with_bytes_and_flops_the_nearer_limit_counts() -> None:
 def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
     assert lesson(work=Work(written=2e7)).bound_by == "bandwidth"
     assert lesson(work=Work(written=2e7, flops=1e10)).bound_by == "roofline"
+
+
+@pytest.mark.parametrize(
+    ("topology", "capability", "share"),
+    [
+        ("NV18", "9.0", 0.25),
+        ("NV18", "10.0", 0.125),
+        ("NV9", "9.0", 0.5),
+        ("PCIe", "9.0", None),
+        ("NV4, PCIe", "8.0", None),
+        (None, "9.0", None),
+        ("NV18", None, None),
+        ("NV0", "9.0", None),
+    ],
+)
+def test_what_ranks_send_stands_beside_what_their_links_can(
+    topology: str | None, capability: str | None, share: float | None
+) -> None:
+    case = make_case(timing=TIMING, work=Work(link_bytes=1.125e6))
+    ranks = {"capability": capability, "ranks": {"topology": topology, "count": 2}}
+    report = make_report(stages=[make_stage([case])], environment=ranks)
+    (found,) = lessons(report, StageName.RANKED).values()
+    assert found.link_bytes_per_s == pytest.approx(112.5e9)
+    assert found.link_share == (None if share is None else pytest.approx(share))
+    assert columns.links(found) == ("" if share is None else f"{columns.percent(share)} (112 GB/s)")
+    assert ("of the links" in columns.columns([found])) == (share is not None)
+
+
+@pytest.mark.parametrize(
+    "ranks", [None, 3, "NV18", [], {"topology": ["NV18"]}, {"topology": "NV" + "9" * 400}]
+)
+def test_any_other_word_of_a_machine_about_its_links_is_no_share(ranks: object) -> None:
+    assert links_bytes_per_s({"capability": "9.0", "ranks": ranks}) is None
 
 
 def test_without_a_calibrated_device_the_rate_stands_alone() -> None:

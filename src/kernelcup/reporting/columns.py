@@ -35,6 +35,7 @@ def summary(lesson: Insight) -> str:
         "raw {}": raw(lesson),
         "prepare {} before": prepare(lesson),
         "{} of what the device attains": attained(lesson),
+        "{} of what the links carry": links(lesson),
         "{}": rates(lesson) if lesson.share is None else "",
         "{} the reference": _than(lesson.over_reference),
         "{} the best": _than(lesson.over_best),
@@ -80,6 +81,13 @@ def attained(lesson: Insight) -> str:
         return ""
     known = rates(lesson)
     return f"{percent(lesson.share)} ({known})" if known else percent(lesson.share)
+
+
+def links(lesson: Insight) -> str:
+    """Return the share of the rate of the GPUs' links, with the rate; empty if it is unknown."""
+    if lesson.link_share is None:
+        return ""
+    return f"{percent(lesson.link_share)} ({rate(lesson.link_bytes_per_s, 'B/s')})"
 
 
 def rates(lesson: Insight) -> str:
@@ -161,6 +169,7 @@ _COLUMNS: dict[str, Column] = {
     "prepare": prepare,
     "calls": calls,
     "of attainable": attained,
+    "of the links": links,
     "rate": lambda lesson: rates(lesson) if lesson.share is None else "",
     "reference": lambda lesson: times(lesson.over_reference),
     "best": lambda lesson: times(lesson.over_best),

@@ -6,6 +6,7 @@ Pure functions of a report and, if known, of the best submission's times for eac
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,9 @@ from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing,
 
 MUCH_OVERHEAD = 0.05
 """The share of a wall-clock time above which overhead is worth mentioning."""
+
+NVLINK_BYTES_PER_S = ((10, 50e9), (7, 25e9), (0, 20e9))
+"""Of one link in one direction, as published, from a GPU's compute capability on: NVLink 5, 2 to 4, and 1."""
 
 OVERHEAD = "the overhead is the time of a call that computes nothing; every time includes it"
 
@@ -63,6 +67,10 @@ class Insight:
     bytes_per_s: float | None
     """The rate of reading only, since written data may end in the cache."""
     flops_per_s: float | None
+    link_bytes_per_s: float | None
+    """What each GPU rank sends in a second."""
+    link_share: float | None
+    """Its share of what the makers of the links publish for one direction, None where that is not known."""
     over_reference: float | None
     """The speedup over the task's reference."""
     over_best: float | None
@@ -78,7 +86,8 @@ def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> di
         return {}
     learned = dict(_lessons(found.cases, {} if best is None else best.cases_ns))
     if report.comparable:
-        return learned
+        attainable = links_bytes_per_s(report.environment)
+        return {at: replace(each, link_share=_share(each, attainable)) for at, each in learned.items()}
     # The speed of an emulated device says nothing about a GPU, so its times are not compared with each other.
     return {at: replace(each, over_reference=None, over_best=None) for at, each in learned.items()}
 
@@ -90,6 +99,19 @@ def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, An
         for stage in report.stages
         for lesson in lessons(report, stage.name, best).values()
     ]
+
+
+def links_bytes_per_s(environment: Mapping[str, Any]) -> float | None:
+    """Return what NVIDIA publishes for the links of a report's GPUs, in one direction; None if it is not known."""
+    ranks, capability = environment.get("ranks"), re.match(r"\d+", str(environment.get("capability")))
+    links = re.fullmatch(r"NV(\d{1,2})", str(ranks.get("topology"))) if isinstance(ranks, Mapping) else None
+    if links is None or capability is None:
+        return None
+    return int(links[1]) * next(rate for oldest, rate in NVLINK_BYTES_PER_S if int(capability[0]) >= oldest)
+
+
+def _share(lesson: Insight, attainable: float | None) -> float | None:
+    return None if lesson.link_bytes_per_s is None or not attainable else lesson.link_bytes_per_s / attainable
 
 
 def _lessons(cases: list[CaseResult], best_ns: Mapping[int, float]) -> Iterator[tuple[int, Insight]]:
@@ -118,6 +140,8 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Insight:
         share=_over(case.floor_ns, time_ns),
         bytes_per_s=_rate(work.bytes, time_ns),
         flops_per_s=_rate(work.flops, time_ns),
+        link_bytes_per_s=_rate(work.link_bytes, time_ns),
+        link_share=None,
         over_reference=_over(case.reference_ns, time_ns),
         over_best=_over(best_ns, time_ns),
         notes=(*(() if audit is None else (each.text for each in audit.findings)), *_overhead(timing)),

@@ -161,6 +161,8 @@ class Work:
     """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.doubt.floor`."""
     flops: float | None = None
     """Floating-point operations that must be done."""
+    link_bytes: float | None = None
+    """Bytes that each GPU rank must send to others."""
     precision: str = ""
     """One of ``physics.Precision``, for example ``fp16``; empty for the fastest that was measured."""
 

@@ -97,6 +97,7 @@ class WorkShape(Shape):
     bytes: Amount | None = None
     written: Amount | None = None
     flops: Amount | None = None
+    link_bytes: Amount | None = None
     precision: Annotated[Precision | None, Field(strict=False)] = None
 
 

@@ -15,7 +15,7 @@ from kernelcup_harness.protocol import Parameters, Work
 
 KEY = "work"
 TIMED = ("benchmarks", "hidden_benchmarks")
-AMOUNTS = ("bytes", "written", "flops")
+AMOUNTS = ("bytes", "written", "flops", "link_bytes")
 
 
 def is_override(key: str, value: object) -> bool:
