@@ -1,14 +1,10 @@
-"""The first schema: all tables.
-
-Until release 0.1.0 it is what ``tables`` says. The release writes it out ("Release" in CONTRIBUTING.md):
-from then on the tables change by further migrations only.
-"""
+"""The first schema, that of release 0.1.0: the SQL files beside this one, for each kind of database."""
 
 from __future__ import annotations
 
-from alembic import op
+from pathlib import Path
 
-from kernelcup.tables import Base
+from alembic import op
 
 revision = "0100"
 down_revision = None
@@ -18,4 +14,8 @@ depends_on = None
 
 def upgrade() -> None:
     """Apply."""
-    Base.metadata.create_all(op.get_bind())
+    connection = op.get_bind()
+    schema = Path(__file__).with_suffix(f".{connection.dialect.name}.sql").read_text(encoding="utf-8")
+    for statement in schema.split(";\n"):
+        if statement:
+            connection.exec_driver_sql(statement)
