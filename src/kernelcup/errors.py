@@ -27,7 +27,7 @@ KernelCupError
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
 ├─ ServerUnavailable    the server cannot be reached, or does not answer as ours do
 └─ ConfigError          names file, key and expectation; only at start
-   └─ OldDatabase       the database is from before the first release
+   └─ OldDatabase, NewerDatabase  the database is from before the first release, or from a newer version
 
 A submission that fails is a verdict and never one of these.
 """
@@ -382,6 +382,10 @@ class ConfigError(KernelCupError):
 
 class OldDatabase(ConfigError):
     """The database is from before release 0.1.0, the first whose databases can be upgraded."""
+
+
+class NewerDatabase(ConfigError):
+    """The database is at a revision that this version does not know."""
 
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})

@@ -9,6 +9,7 @@ from kernelcup.errors import (
     ConfigError,
     KernelCupError,
     LaunchError,
+    NewerDatabase,
     OldDatabase,
     ServerUnavailable,
     StorageUnavailable,
@@ -68,6 +69,7 @@ MEANINGS: dict[int, str] = {
 ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
     (UserError, USER_ERROR, "user_error"),
     (OldDatabase, CONFIG_ERROR, "old_database"),
+    (NewerDatabase, CONFIG_ERROR, "newer_database"),
     (ConfigError, CONFIG_ERROR, "config_error"),
     (StorageUnavailable, STORAGE_ERROR, "storage_unavailable"),
     (ServerUnavailable, STORAGE_ERROR, "server_unavailable"),

@@ -60,13 +60,14 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
         ConfigError: Its URL is unusable, or its tables are another version's.
         StorageUnavailable: The database cannot be reached, read or written.
     """
+    from kernelcup.cli import upgrades
     from kernelcup.engine.database import Database
 
     logs.set_up()
     with Database.open(config.database_url, files=files_of(config)) as db:
         if upgrade:
             with refusals(db):
-                prepare(db)
+                upgrades.prepare(db, config)
         yield db
 
 
@@ -75,19 +76,6 @@ def files_of(config: Config) -> Blobs:
     from kernelcup.engine import blobs
 
     return blobs.opened(config.files_url, config.data_dir / "files")
-
-
-def prepare(db: Database) -> None:
-    """Upgrade a SQLite file; raise ``ConfigError`` for a server's database that is not up to date."""
-    from kernelcup.engine import migrate
-
-    if db.engine.dialect.name == "sqlite":
-        migrate.upgrade(db)
-        return
-    current, newest = migrate.current_revision(db), migrate.newest_revision()
-    if current != newest:
-        state = "has no tables yet" if current is None else f"is at revision {current}, not {newest}"
-        raise ConfigError(f"{db.engine.url!r} {state}; run: kernelcup db upgrade")
 
 
 @contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from kernelcup import __version__
 from kernelcup.engine.database import Database
-from kernelcup.errors import ConfigError, OldDatabase
+from kernelcup.errors import NewerDatabase, OldDatabase
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
@@ -21,50 +24,109 @@ _ONE_AT_A_TIME = threading.Lock()
 _POSTGRES_LOCK = 6401
 
 
-def upgrade(db: Database, revision: str = "head") -> None:
-    """Apply the missing migrations, in one transaction. Safe to call at each start.
+def upgrade(
+    db: Database, revision: str = "head", *, copy_to: Callable[[], Path] | None = None
+) -> Path | None:
+    """Apply the missing migrations, in one transaction: if one fails, the database stays as it is.
 
     Every local command calls it, so without missing migrations it only reads, and does not import Alembic.
 
+    Args:
+        db: The database.
+        revision: Where to stop.
+        copy_to: Names the file for a copy of a database that has tables, before they change; None makes no copy.
+
+    Returns:
+        The copy, None if none was made. After a failure it is deleted.
+
     Raises:
         OldDatabase: It is from before the first release.
-        ConfigError: It is from a newer version.
+        NewerDatabase: It is from a newer version.
+        Conflict, ConfigError, StorageUnavailable: The copy cannot be made.
     """
-    current = current_revision(db)
-    if revision == "head" and current == newest_revision():
-        return
+    if revision == "head":
+        revision = newest_revision()
+    if current_revision(db) == revision:
+        return None
     from alembic import command
     from alembic.config import Config
-    from alembic.util.exc import CommandError
+
+    from kernelcup.engine import backups
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    engine = db.engine.execution_options(kernelcup_writes=True)
-    with _ONE_AT_A_TIME, engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            # Other processes wait here; on SQLite they wait at the beginning of the transaction.
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})")
-        config.attributes["connection"] = connection
-        try:
+    copy = None
+    try:
+        with _ONE_AT_A_TIME, _changing_tables(db) as config.attributes["connection"]:
+            # Another process may have upgraded it meanwhile.
+            if current_revision(db) not in (None, revision) and copy_to is not None:
+                file = copy_to()
+                backups.back_up(db, file)
+                copy = file
             command.upgrade(config, revision)
-        except CommandError as error:
-            raise ConfigError(f"{db.engine.url!r}: the database is from a newer version: {error}") from error
+    except BaseException:
+        if copy is not None:
+            copy.unlink(missing_ok=True)  # a service that is started again and again would fill the disk
+        raise
+    return copy
+
+
+@contextmanager
+def _changing_tables(db: Database) -> Iterator[sa.Connection]:
+    """Open a transaction. Other processes that upgrade wait: on SQLite at its beginning, on PostgreSQL for a lock."""
+    with db.engine.execution_options(kernelcup_writes=True).connect() as connection:
+        if connection.dialect.name == "postgresql":
+            with connection.begin():
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})")
+                yield connection
+            return
+        # Dropping a table, as is done to rebuild it, would delete the rows that refer to it. Inside a transaction
+        # this statement does nothing.
+        file = connection.connection.cursor()
+        file.execute("PRAGMA foreign_keys=OFF")
+        try:
+            with connection.begin():
+                yield connection
+        finally:
+            file.execute("PRAGMA foreign_keys=ON")
 
 
 def current_revision(db: Database) -> str | None:
-    """Return the database's current revision, None for an empty one. Raise ``OldDatabase``."""
-    with db.read() as session:
-        if not sa.inspect(session.connection()).has_table("alembic_version"):
-            return None
-        found: str | None = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    """Return the database's current revision, None for an empty one.
+
+    Raises:
+        OldDatabase: It is from before the first release.
+        NewerDatabase: This version does not know it.
+    """
+    found = stored_revision(db)
     if found is not None and found < FIRST_SCHEMA:
         raise OldDatabase(
             f"{db.engine.url!r}: the database is from before release 0.1.0 (revision {found}) and cannot be upgraded; "
             "name another database"
         )
+    if found is not None and found not in _revisions():
+        raise NewerDatabase(
+            f"{db.engine.url!r}: the database is at revision {found}, and kernelcup {__version__} knows none above "
+            f"{newest_revision()}: a newer version has upgraded it. Install that version, or restore the copy from "
+            "before the upgrade: kernelcup db restore FILE --yes"
+        )
+    return found
+
+
+def stored_revision(db: Database) -> str | None:
+    """Return the revision that a database names, also one of another version; None for an empty database."""
+    with db.read() as session:
+        if not sa.inspect(session.connection()).has_table("alembic_version"):
+            return None
+        found: str | None = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
     return found
 
 
 def newest_revision() -> str:
-    """Return the revision that this code expects: files of migrations begin with theirs."""
-    return max(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+    """Return the revision that this code expects."""
+    return max(_revisions())
+
+
+def _revisions() -> set[str]:
+    """Return all revisions: files of migrations begin with theirs."""
+    return {path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py")}

@@ -46,7 +46,7 @@ def checks_of(platform: Platform) -> dict[str, str]:
     """Check that the database is read and written, and that a judge is alive."""
     checks: dict[str, str] = {}
     try:
-        current = migrate.current_revision(platform.db)
+        current = migrate.stored_revision(platform.db)
         checks["database"] = "ok" if current == migrate.newest_revision() else f"at revision {current}"
         alive = dispatchers.list_alive(platform.db, platform.clock())
         checks["writes"] = "ok" if platform.db.write_trouble is None else "the database cannot be written"

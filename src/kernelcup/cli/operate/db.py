@@ -25,23 +25,33 @@ app = typer.Typer(
 
 
 @app.command()
-def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Upgrade the database's tables to this version.
+def upgrade(
+    no_backup: Annotated[
+        bool, typer.Option("--no-backup", help="Make no copy first, because you have one.")
+    ] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Upgrade the database's tables to this version. Stop the service first.
 
-    Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
+    A copy from before is written to the folder `backups` of the data folder. If the upgrade fails, the
+    database stays as it was. Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
     """
+    from kernelcup.cli import upgrades
     from kernelcup.engine import migrate
 
-    with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
+    settings = wiring.load_config(config)
+    with wiring.open_database(settings, upgrade=False) as db, wiring.refusals(db):
         before = migrate.current_revision(db)
-        migrate.upgrade(db)
+        copy = migrate.upgrade(db) if no_backup else upgrades.upgrade(db, settings)
         after = migrate.current_revision(db)
     if as_json:
-        typer.echo(json.dumps({"before": before, "after": after}))
+        typer.echo(json.dumps({"before": before, "after": after, "backup": copy and str(copy)}))
     elif before == after:
         typer.echo(f"the database is up to date (revision {after})")
     else:
-        typer.echo(f"the database went from revision {before or 'nothing'} to {after}")
+        how = f"; {upgrades.way_back(copy)}" if copy else ""
+        typer.echo(f"the database went from revision {before or 'nothing'} to {after}{how}")
 
 
 def check_is_there(url: str) -> None:
@@ -197,7 +207,7 @@ def check_idle(db: Database) -> None:
     from kernelcup.app.machines import dispatchers
     from kernelcup.engine import migrate
 
-    if migrate.current_revision(db) != migrate.newest_revision():
+    if migrate.stored_revision(db) != migrate.newest_revision():
         return  # another version's, or empty: no server of this version uses it
     alive = dispatchers.list_servers(db, datetime.now(UTC))
     if alive:
