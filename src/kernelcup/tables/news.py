@@ -37,7 +37,6 @@ class NewsRow(Base):
     tied: Mapped[bool] = mapped_column(default=False, server_default=false())
     other_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     """The previous holder of the place."""
-    other_submission_id: Mapped[int | None]
     recipient_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
     """The user it is addressed to; None for everyone."""
     moment: Mapped[datetime | None]

@@ -79,7 +79,7 @@ class AuditRow(Base):
     """The use of a right that not all users have. Only deleted users' names change in it; it outlives its target."""
 
     __tablename__ = "audit"
-    __table_args__ = (Index(None, "target", "id"), NEVER_REUSE_IDS)
+    __table_args__ = (Index(None, "target", "id"), Index(None, "action", "id"), NEVER_REUSE_IDS)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime]

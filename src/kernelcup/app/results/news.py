@@ -227,7 +227,6 @@ def _first_place(before: Before, first: Ranked, ranks: Sequence[int], now: datet
         speedup=first.entry.score.speedup,
         tied=list(ranks).count(1) > 1,
         other_id=None if old is None else old.user_id,
-        other_submission_id=None if old is None else old.submission_id,
     )
 
 
@@ -244,7 +243,6 @@ def _overtaken(board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now
         score_s=by.entry.score_s,
         speedup=by.entry.score.speedup,
         other_id=whom.user_id,
-        other_submission_id=whom.entry.submission_id,
         recipient_id=whom.user_id,
     )
 

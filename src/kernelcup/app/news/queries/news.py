@@ -45,7 +45,6 @@ class Fact:
     speedup: float | None = None
     tied: bool = False
     other_id: int | None = None
-    other_submission_id: int | None = None
     recipient_id: int | None = None
     moment: datetime | None = None
     verdict: str = ""
