@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -369,16 +368,6 @@ def test_a_problem_set_is_checked_as_a_whole(command: Command) -> None:
     place = Path(__file__).parents[2] / "judged/contract/contract.yaml"
     ended = command("task", "check", str(place))
     assert (ended.code, ended.out) == (0, f"{place}: no problems\n")
-
-
-def test_a_database_of_a_newer_version_is_left_alone(command: Command, home: Path) -> None:
-    connection = sqlite3.connect(home / "kernelcup.db")
-    with connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'from-the-future'")
-    connection.close()
-    ended = command("board", "list")
-    assert (ended.code, ended.err.split(":")[0]) == (4, "error (config_error)")
-    assert "newer version" in ended.err
 
 
 def test_a_database_that_is_none_is_no_bug(command: Command, home: Path) -> None:
