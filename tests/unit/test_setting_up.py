@@ -247,7 +247,7 @@ def test_root_gets_the_package_that_makes_environments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "needed"), [((), "8 GB"), (("--index", "https://index.example"), "2.5 GB")]
+    ("options", "needed"), [((), "10.5 GB"), (("--index", "https://index.example"), "3.5 GB")]
 )
 def test_a_disk_that_is_nearly_full_ends_set_up_before_a_download(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...], needed: str
@@ -263,7 +263,7 @@ def test_a_disk_that_is_nearly_full_ends_set_up_before_a_download(
     with pytest.raises(SystemExit) as ended:
         script.main()
     assert ended.value.code == (
-        f"set-up needs {needed}, and the disk of {sys.prefix} has 1.5 GB left: make room, "
+        f"set-up needs {needed}, downloads included, and the disk of {sys.prefix} has 1.5 GB left: make room, "
         "or name a folder on another disk, as in: make demo VENV=/mnt/kernelcup-venv"
     )
 
