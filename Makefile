@@ -7,7 +7,8 @@ TORCH_INDEX ?=
 TORCH := 2.13.0
 # What CUDA builds of that torch name as theirs; CPU builds come without it.
 TRITON := triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'
-INSTALL := pip --disable-pip-version-check install
+# For the target's environment. What is downloaded lies on its disk too, since `/tmp` may be a small one in memory.
+INSTALL = TMPDIR=$(@D) $(@D)/bin/pip --disable-pip-version-check install
 # The packages of the lock files, then ours, built by what they hold: nothing else is fetched.
 PACKAGES := $(wildcard packages/*)
 LOCKED := --quiet --require-hashes -r
@@ -42,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 
 # A third of the time of a test is waiting for processes, databases and browsers.
-WORKERS := $(shell echo $$(($$(nproc) + 1)))
+WORKERS = $(shell echo $$(($$(nproc) + 1)))
 
 # Both lanes together have all tests but the fleet's and those of deploy/; `tests/lanes.py` says which test is in which.
 LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy --lane
@@ -68,7 +69,7 @@ IN_CONTAINER += or is_ended_takes or t03 or t81 or t83 or t86 or v15) and not sa
 # The files of deploy/ are carried out in roots of Debian's packages, with the network's packages and real namespaces.
 container: $(VENV)/dev sandbox-package
 	$(COMPILED)
-	PATH=$(CURDIR)/tests/data/no_namespaces:$$PATH $(BIN)/pytest -n $(WORKERS) --dist worksteal $(CONTAINER) -k "$(IN_CONTAINER)"
+	PATH="$(CURDIR)/tests/data/no_namespaces:$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal $(CONTAINER) -k "$(IN_CONTAINER)"
 	@scripts/system-packages mmdebstrap:mmdebstrap ip:iproute2 setpriv:util-linux
 	$(BIN)/pytest tests/deploy
 
@@ -103,44 +104,44 @@ clean:
 # What the README says, with the build of torch that plain `pip install torch` takes: CUDA, here without a
 # driver, and another release than ours.
 cuda-build: $(VENV)-cuda/dev sandbox-package
-	$(VENV)-cuda/bin/$(INSTALL) --quiet -e '.[cuda]'
 	scripts/with-cuda-build $(VENV)-cuda
 	$(VENV)-cuda/bin/pytest -q tests/harness/test_harness_inspection.py tests/harness/test_harness_cuda.py
 
+$(BIN)/pip $(VENV)-cuda/bin/pip:
+	@scripts/new-venv $(@:/bin/pip=) "$(PYTHON)"
+
 # Torch comes first and pinned: anything else that wants it would pull gigabytes of another build.
-$(VENV)/torch:
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/torch: | $(BIN)/pip
 	@index=$$($(BIN)/python scripts/torch-index $(TORCH) --index "$(TORCH_INDEX)") && set -x && \
-	$(BIN)/$(INSTALL) torch==$(TORCH) $$index
-	$(BIN)/$(INSTALL) "$(TRITON)"
+	$(INSTALL) torch==$(TORCH) $$index
+	$(INSTALL) "$(TRITON)"
 	touch $@
 
 $(VENV)/runner: $(VENV)/torch pyproject.toml $(PACKAGES:%=%/pyproject.toml) requirements/server.txt
-	$(BIN)/$(INSTALL) $(LOCKED) requirements/server.txt
-	$(BIN)/$(INSTALL) $(ITSELF)
+	$(INSTALL) $(LOCKED) requirements/server.txt
+	$(INSTALL) $(ITSELF)
 	touch $@
 
 $(VENV)/dev: $(VENV)/runner requirements/dev.txt
-	$(BIN)/$(INSTALL) $(LOCKED) requirements/dev.txt
+	$(INSTALL) $(LOCKED) requirements/dev.txt
 	touch $@
 
-$(VENV)/docs: requirements/docs.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/$(INSTALL) $(LOCKED) requirements/docs.txt
+$(VENV)/docs: requirements/docs.txt | $(BIN)/pip
+	$(INSTALL) $(LOCKED) requirements/docs.txt
 	touch $@
 
 $(VENV)/fleet: $(VENV)/dev requirements/fleet.txt
-	$(BIN)/$(INSTALL) $(LOCKED) requirements/fleet.txt
+	$(INSTALL) $(LOCKED) requirements/fleet.txt
 	touch $@
 
-$(VENV)-cuda/torch:
-	$(PYTHON) -m venv $(VENV)-cuda
-	$(VENV)-cuda/bin/$(INSTALL) --no-cache-dir torch
+$(VENV)-cuda/torch: | $(VENV)-cuda/bin/pip
+	$(INSTALL) --no-cache-dir torch
 	touch $@
 
 $(VENV)-cuda/dev: $(VENV)-cuda/torch pyproject.toml requirements/dev.txt
-	$(VENV)-cuda/bin/$(INSTALL) $(LOCKED) requirements/dev.txt
-	$(VENV)-cuda/bin/$(INSTALL) $(ITSELF)
+	$(INSTALL) $(LOCKED) requirements/dev.txt
+	$(INSTALL) $(ITSELF)
+	$(INSTALL) --quiet -e '.[cuda]'
 	touch $@
 
 # Foreign code runs in a sandbox where bubblewrap is there.

@@ -122,7 +122,15 @@ def start(
     return Container(process=process, inside=inside, image=image, init=init, log=log)
 
 
-def bootstrap(archive: Path) -> None:
+def where_packages_are() -> tuple[list[tuple[str, Path, str]], dict[str, str]]:
+    """Return what tells this machine where packages are: what is bound, and pip's environment."""
+    binds = [("--ro-bind", Path(ours), its) for ours, its in BUILDER.items() if Path(ours).exists()]
+    if not CERTIFICATES.exists():
+        return binds, {}
+    return [*binds, ("--ro-bind", CERTIFICATES, "/run/certificates")], {"PIP_CERT": "/run/certificates"}
+
+
+def bootstrap(archive: Path, release: str = "bookworm", *packages: str) -> None:
     """Make an archive of Debian's smallest system, which starts no service of a package, as its image does not."""
     script = r'printf "#!/bin/sh\nexit 101\n" | install -m 755 /dev/stdin "$1/usr/sbin/policy-rc.d"'
     run(
@@ -131,7 +139,8 @@ def bootstrap(archive: Path) -> None:
             "--variant=minbase",
             "--quiet",
             f"--customize-hook={script}",
-            "bookworm",
+            *(f"--include={package}" for package in packages),
+            release,
             str(archive),
             MIRROR,
         ]
@@ -182,7 +191,7 @@ class Build:
         self.given[name] = self.arguments.get(name, default)
 
     def _run(self, value: str) -> None:
-        binds = [("--ro-bind", Path(ours), its) for ours, its in BUILDER.items() if Path(ours).exists()]
+        binds, finding = where_packages_are()
         while cache := re.match(r"--mount=type=cache,target=(\S+)\s+", value):
             store = self.folder.parent / "caches" / cache[1].strip("/")
             store.mkdir(parents=True, exist_ok=True)
@@ -190,10 +199,7 @@ class Build:
             value = value[cache.end() :]
         assert not value.startswith(("-", "[")), value
         here = self._now
-        environ = {"HOME": "/root", "PIP_NO_INPUT": "1", **self.given, **here.environ}
-        if CERTIFICATES.exists():
-            binds.append(("--ro-bind", CERTIFICATES, "/run/certificates"))
-            environ["PIP_CERT"] = "/run/certificates"
+        environ = {"HOME": "/root", "PIP_NO_INPUT": "1", **self.given, **here.environ, **finding}
         run(enclosed(replace(here, environ=environ), ["/bin/sh", "-c", value], binds))
 
     def _copy(self, value: str) -> None:

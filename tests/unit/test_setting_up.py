@@ -17,8 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -169,6 +172,110 @@ def test_torch_is_downloaded_with_its_progress_shown() -> None:
     (download,) = re.findall(r"^.*\binstall torch==.*$", lines, re.MULTILINE)
     assert "$index" in download
     assert "--quiet" not in download
+
+
+def machine(folder: Path, **commands: str) -> Path:
+    """Return a folder that is a path of its own: the commands that set-up calls, and these scripts."""
+    for name in ("sh", "bash", "env", "basename", "uname", "id"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    for name, script in commands.items():
+        (folder / name.replace("_", "-")).unlink(missing_ok=True)
+        (folder / name.replace("_", "-")).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name.replace("_", "-")).chmod(0o755)
+    return folder
+
+
+def set_up(machine: Path) -> tuple[int, str]:
+    """Return the exit code of what makes the environment, and what it says."""
+    assert commands_of("demo").startswith('scripts/new-venv .venv "python3"\n')
+    done = subprocess.run(
+        ["scripts/new-venv", machine / "venv", "python3"],
+        cwd=ROOT,
+        env={"PATH": str(machine)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+WITHOUT_VENV = """\
+case "$*" in
+*ensurepip*) test -e "${0%/*}/installed" ;;
+"-m venv "*) echo "made $3" ;;
+esac"""
+"""Debian's Python until `apt-get` leaves a file beside it."""
+
+
+def test_a_system_that_is_no_linux_is_told_so(tmp_path: Path) -> None:
+    code, told = set_up(machine(tmp_path, uname="echo Darwin", python3="echo made"))
+    assert code == 1
+    assert told == (
+        "KernelCup needs Linux, and this is Darwin: use a virtual machine, a container or, on Windows, WSL\n"
+    )
+
+
+@pytest.mark.parametrize(("newer", "named"), [("python3.12", "python3.12"), ("python2", "python3.11")])
+def test_a_python_that_is_too_old_is_named_with_the_line_to_run(
+    tmp_path: Path, newer: str, named: str
+) -> None:
+    old = 'case "$1" in -c) exit 1 ;; -V) echo Python 3.8.18 ;; esac'
+    code, told = set_up(machine(tmp_path, python3=old, **{newer: "exit 0"}))
+    assert code == 1
+    assert told == (
+        "KernelCup needs Python 3.11 or newer, and python3 is Python 3.8.18: "
+        f"name another one, as in: make demo PYTHON={named}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "how"), [({}, "run as root:"), ({"sudo": "exit 1"}, "run: sudo")], ids=["no sudo", "password"]
+)
+def test_a_user_without_rights_is_told_the_package_that_makes_environments(
+    tmp_path: Path, others: dict[str, str], how: str
+) -> None:
+    fakes = machine(tmp_path, python3=WITHOUT_VENV, id="echo 1000", apt_get="exit 1", **others)
+    code, told = set_up(fakes)
+    assert code == 1
+    assert told == f"missing: python3-venv; {how} apt-get install -y --no-install-recommends python3-venv\n"
+
+
+def test_root_gets_the_package_that_makes_environments(tmp_path: Path) -> None:
+    install = ': >"${0%/*}/installed"'
+    code, told = set_up(machine(tmp_path, python3=WITHOUT_VENV, id="echo 0", apt_get=install))
+    assert (code, told) == (0, f"made {tmp_path}/venv\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"), [((), "10.5 GB"), (("--index", "https://index.example"), "3.5 GB")]
+)
+def test_a_disk_that_is_nearly_full_ends_set_up_before_a_download(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...], needed: str
+) -> None:
+    loader = SourceFileLoader("torch_index", str(ROOT / "scripts/torch-index"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    script = module_from_spec(spec)
+    loader.exec_module(script)
+    monkeypatch.setattr(script.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1.5e9))
+    monkeypatch.setattr(script, "nvidia_driver", lambda: "nvidia-smi")
+    monkeypatch.setattr(sys, "argv", ["torch-index", "2.13.0", *options])
+    with pytest.raises(SystemExit) as ended:
+        script.main()
+    assert ended.value.code == (
+        f"set-up needs {needed}, downloads included, and the disk of {sys.prefix} has 1.5 GB left: make room, "
+        "or name a folder on another disk, as in: make demo VENV=/mnt/kernelcup-venv"
+    )
+
+
+def test_what_is_downloaded_lies_on_the_disk_of_the_environment() -> None:
+    installs = re.findall(r"^.*bin/pip .*$", commands_of("test", "fleet", "VENV=/mnt/venv"), re.MULTILINE)
+    assert len(installs) == 6
+    assert all(each.startswith("TMPDIR=/mnt/venv /mnt/venv/bin/pip ") for each in installs)
+
+
+def test_the_path_of_the_clone_may_have_a_space() -> None:
+    assert re.search(r'^PATH="\S.*/no_namespaces:\$PATH" ', commands_of("container"), re.MULTILINE)
 
 
 def test_the_sizes_are_told_before_anything_is_installed() -> None:
