@@ -24,22 +24,6 @@ from kernelcup.domain.answers import Identity, User
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
 
-__all__ = [
-    "Identity",
-    "Me",
-    "User",
-    "ban",
-    "change",
-    "get_me",
-    "get_user",
-    "list_users",
-    "make_user",
-    "set_direct_messages",
-    "set_shown_name",
-    "sign_in",
-    "unban",
-]
-
 LONGEST_REASON = 500
 ROLES = "participant, creator or admin"
 

@@ -20,16 +20,6 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound, ScopeMissing
 
-__all__ = [
-    "DeviceLogin",
-    "PendingLogin",
-    "PollResult",
-    "approve_device_login",
-    "find_device_login",
-    "poll_device_login",
-    "start_device_login",
-]
-
 LASTS = timedelta(minutes=15)
 INTERVAL_S = 5
 EARLY_S = 1

@@ -28,20 +28,6 @@ from kernelcup.errors import InvalidValue, NotFound, RateLimited
 from kernelcup.launchers import installed
 from kernelcup_harness.protocol import Mode
 
-__all__ = [
-    "Budget",
-    "Limit",
-    "ModeGroup",
-    "Quantity",
-    "add_limit",
-    "budget",
-    "check_limits",
-    "list_limits",
-    "parse_limit",
-    "remove_limit",
-    "wait_s",
-]
-
 ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes`, `600 gpu-seconds/day` or `20 cost/month`"
 
 LARGEST_AMOUNT = 1_000_000

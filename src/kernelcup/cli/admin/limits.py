@@ -8,10 +8,10 @@ from typing import Any
 from kernelcup.app.boards import late_exceptions
 from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits
-from kernelcup.app.rules.limits import Limit
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.json_object import json_object
+from kernelcup.domain.answers import Limit
 from kernelcup.errors import Forbidden, NotFound
 
 PEOPLE = "kernelcup admin invite create BOARD   (people without an account join with a code)"

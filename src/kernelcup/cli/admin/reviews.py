@@ -12,7 +12,6 @@ import typer
 from kernelcup.app.results import rejudge as service
 from kernelcup.app.results import reviews
 from kernelcup.app.results.rejudge import RejudgePlan
-from kernelcup.app.results.reviews import Review
 from kernelcup.cli import wiring
 from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
@@ -21,6 +20,7 @@ from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption, SubmissionId
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines
 from kernelcup.reporting.phrases import duration

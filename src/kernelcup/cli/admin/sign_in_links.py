@@ -52,11 +52,11 @@ def link(
     as_json: JsonOption = False,
 ) -> None:
     """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
-    from kernelcup.app.courses import class_list, membership
+    from kernelcup.app.courses import class_list
     from kernelcup.app.people import login_links
 
     text = "" if file is None else read_list(file)
-    wanted = [*(names or ()), *membership.names_in(text)]
+    wanted = [*(names or ()), *class_list.names_in(text)]
     named = None if board is None else backend.board(board).name
     if not wanted and backend.server is not None:
         raise InvalidValue("Name the users, or give a class list with --list FILE.")
@@ -74,7 +74,7 @@ def link(
         _tell(made)
     if named is not None:  # after the links are printed: nothing can print them again
         known = text if file is not None and not names else "\n".join(each.user for each in made)
-        backend.call(class_list.import_members, board=named, csv_text=membership.class_of(known))
+        backend.call(class_list.import_members, board=named, csv_text=class_list.class_of(known))
 
 
 def _tell(made: list[LoginLink]) -> None:

@@ -9,9 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.people.accounts import User
-from kernelcup.app.people.audit_log import AuditEntry
-from kernelcup.app.people.tokens import Token
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.operations import Answer, say
@@ -19,6 +16,7 @@ from kernelcup.cli.options import JsonOption, UserArgument
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import Role, Scope
+from kernelcup.domain.answers import AuditEntry, Token, User
 from kernelcup.errors import InvalidValue
 
 

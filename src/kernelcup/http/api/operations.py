@@ -19,13 +19,12 @@ from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.machines.agreement import Comparison
-from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Archive, Operation, Parameter, without_none
-from kernelcup.app.people.accounts import Me, User
-from kernelcup.app.people.tokens import SecretToken, Token
-from kernelcup.app.results.table import Record
+from kernelcup.app.people.accounts import Me
+from kernelcup.app.people.tokens import SecretToken
 from kernelcup.app.submissions.handout import HandedOut
-from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table, Task
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Record, Standing, Table, Task
+from kernelcup.domain.answers import Reservation, Token, User
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.forms import (
     CreatedOut,
