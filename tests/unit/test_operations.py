@@ -22,7 +22,7 @@ from kernelcup.app.courses import courses
 from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, Parameter, User, operation
 from kernelcup.app.operations import every
 from kernelcup.cli import operations as commands
-from kernelcup.cli.backend import opening
+from kernelcup.cli.backend import choosing
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import operations as routes
 from kernelcup.http.pages.admin.forms import perform
@@ -176,7 +176,7 @@ def test_a_command_hands_on_all_that_is_said(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(opening, "open_backend", lambda *_: Opened())
+    monkeypatch.setattr(choosing, "open_backend", lambda *_: Opened())
     root = typer.Typer()
     root.callback()(lambda: None)
     group = typer.Typer()

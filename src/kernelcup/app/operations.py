@@ -7,7 +7,7 @@ from importlib import import_module
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
 from kernelcup.app.courses import class_list, courses, extensions, grades, joining, membership
-from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import bell, stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -41,7 +41,6 @@ MODULES = (
     table,
     finals,
     events,
-    open_data,
     points,
     registration,
     announcements,

@@ -18,11 +18,10 @@ from kernelcup.app.operations import every
 from kernelcup.cli import wiring
 from kernelcup.cli.author import board_settings
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import JsonOption, UserOption
-from kernelcup.cli.show.json_object import fields
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, plain
 from kernelcup.errors import KernelCupError
 
 MOST_LISTED = 1000

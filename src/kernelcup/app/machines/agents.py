@@ -2,17 +2,18 @@
 
 An agent connects out and asks for jobs; the answer waits until there is one. A call is given again until the
 agent lists it as running, so that an answer may get lost. Only the clock of the service counts.
+
+Orders hold the hashes of kept binaries; an agent gets their content.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kernelcup.app.machines import order_files
 from kernelcup.app.machines.calibrations import DatabaseBook, Known
 from kernelcup.app.machines.machines import RAY, SILENT, log_changes
 from kernelcup.app.machines.queries import calls, machines
@@ -26,6 +27,26 @@ from kernelcup.errors import Conflict, FileTooLarge, InvalidValue, LaunchLost, N
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.local.calibrate import Place
 from kernelcup_harness.protocol.calibration import DeviceCalibration
+
+
+def without_content(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a job as JSON without the content of its kept binaries, for the database."""
+    return _with_files(spec, lambda _digest: "")
+
+
+def filled(db: Database, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return such a job with the content again; a file that is gone meanwhile, or cannot be reached, stays empty."""
+    return _with_files(spec, db.files.gz64)
+
+
+def _with_files(spec: dict[str, Any], content: Callable[[str], str]) -> dict[str, Any]:
+    changed = {
+        side: {**kept, "files": [{**each, "gz64": content(each["sha256"])} for each in kept["files"]]}
+        for side in ("binary", "rival_binary")
+        if (kept := spec.get(side)) is not None
+    }
+    return {**spec, **changed}
+
 
 __all__ = [
     "AgentJob",
@@ -198,7 +219,7 @@ def ask(
             AgentJob(
                 call=each.id,
                 device=each.device,
-                spec=order_files.filled(db, each.order["spec"]),
+                spec=filled(db, each.order["spec"]),
                 harness_hash=each.order["harness_hash"],
             )
             for each in given

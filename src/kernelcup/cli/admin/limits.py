@@ -10,7 +10,7 @@ from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import json_object
 from kernelcup.domain.answers import Limit
 from kernelcup.errors import Forbidden, NotFound
 

@@ -13,12 +13,11 @@ import typer
 from kernelcup.app.boards.deadlines import parse_end, parse_opening
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.json_object import fields, json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.errors import InvalidValue, NotFound
 
 NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of the machine.")]

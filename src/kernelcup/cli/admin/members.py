@@ -14,11 +14,10 @@ from kernelcup.app.courses import class_list, membership
 from kernelcup.app.courses.class_list import ImportResult
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import json_object, plain
 from kernelcup.domain.answers import Invite, Member
 from kernelcup.errors import InvalidValue, NotFound
 

@@ -15,11 +15,10 @@ from kernelcup.app.results.rejudge import RejudgePlan
 from kernelcup.cli import wiring
 from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption, SubmissionId
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import json_object, plain
 from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines

@@ -11,10 +11,10 @@ import typer
 from kernelcup.app.stats import Stats
 from kernelcup.app.stats import stats as figures
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import json_object
 
 
 @with_backend

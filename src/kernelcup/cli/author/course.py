@@ -11,7 +11,7 @@ from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 from kernelcup.errors import NotFound
 
 ORDER = (

@@ -7,13 +7,13 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
 
@@ -110,7 +110,7 @@ def registered_line(each: Registered) -> str:
 
 
 say(
-    open_data.export_event,
+    events.export_event,
     lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)),
     saved,
 )

@@ -10,7 +10,7 @@ import typer
 from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 
 
 def commands() -> dict[str, Any]:

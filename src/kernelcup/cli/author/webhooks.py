@@ -10,7 +10,7 @@ import typer
 
 from kernelcup.app.news import webhooks
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import json_object
 from kernelcup.domain.answers import Webhook
 
 

@@ -13,7 +13,7 @@ from kernelcup.app.operation import Archive
 from kernelcup.app.people import accounts
 from kernelcup.cli.admin.users import describe_user, user_object
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 from kernelcup.errors import Conflict
 
 

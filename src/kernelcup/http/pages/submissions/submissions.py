@@ -31,8 +31,7 @@ from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions import difference
-from kernelcup.http.pages.submissions.progress import steps_of
-from kernelcup.http.pages.submissions.report_view import JobPage, job_page
+from kernelcup.http.pages.submissions.report_view import JobPage, job_page, steps_of
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.http.state import Platform
 from kernelcup.reporting.made_of import by_time, made_of
