@@ -57,12 +57,32 @@ SPOKEN: dict[Callable[..., Any], Words] = {}
 
 def say(
     call: Callable[..., Any],
-    text: Callable[[Answer], str | Iterable[str]],
-    as_json: Callable[[Answer], Mapping[str, object]],
+    text: str | Callable[[Answer], str | Iterable[str]],
+    as_json: Callable[[Answer], Mapping[str, object]] | None = None,
     next_step: Callable[[Answer], Mapping[type[KernelCupError], str]] = lambda _: {},
 ) -> None:
-    """Give an operation's command its words."""
-    SPOKEN[call] = Words(text=text, as_json=as_json, next_step=next_step)
+    """Give an operation's command its words.
+
+    Args:
+        call: The operation.
+        text: Its lines for people; a text may name what was given: ``{user} is removed``.
+        as_json: The object that ``--json`` prints; by default all that was returned.
+        next_step: What to do after an error; the answer has no value then.
+    """
+    told = (lambda answer: text.format(**answer.given)) if isinstance(text, str) else text
+    SPOKEN[call] = Words(text=told, as_json=as_json or _object, next_step=next_step)
+
+
+def echo(**keys: str) -> Callable[[Answer], dict[str, object]]:
+    """Return what makes the object for ``--json`` of what was given, by the parameters of its keys."""
+    return lambda answer: {key: answer.given[name] for key, name in keys.items()}
+
+
+def listed(
+    key: str, as_object: Callable[[Any], object] = fields, **keys: str
+) -> Callable[[Answer], dict[str, object]]:
+    """Return what makes an object of what was given, and of the list that was returned under ``key``."""
+    return lambda answer: {**echo(**keys)(answer), key: [as_object(each) for each in answer.value]}
 
 
 def add_commands(root: typer.Typer, words: str, groups: Mapping[str, str]) -> dict[str, typer.Typer]:

@@ -8,7 +8,7 @@ from typing import Any
 from kernelcup.app.boards import late_exceptions
 from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.output import json_object
 from kernelcup.domain.answers import Limit
@@ -68,13 +68,13 @@ say(
 say(
     limits.list_limits,
     limit_lines,
-    lambda answer: {"limits": [limit_object(limit) for limit in answer.value]},
+    listed("limits", limit_object),
     lambda _: {Forbidden: "name a leaderboard with --board"},
 )
 say(
     limits.remove_limit,
-    lambda answer: f"limit {answer.given['limit_id']} is removed",
-    lambda answer: {"removed": answer.given["limit_id"]},
+    "limit {limit_id} is removed",
+    echo(removed="limit_id"),
     lambda answer: {NotFound: f"kernelcup admin limit list{answer.option}"},
 )
 say(
@@ -91,8 +91,8 @@ say(
 )
 say(
     late_exceptions.revoke_late,
-    lambda answer: "the deadline of {board} applies to {user} again".format(**answer.given),
-    lambda answer: {"leaderboard": answer.given["board"], "revoked": answer.given["user"]},
+    "the deadline of {board} applies to {user} again",
+    echo(leaderboard="board", revoked="user"),
     lambda answer: {NotFound: f"kernelcup admin late list {answer.given['board']}{answer.option}"},
 )
 say(

@@ -16,7 +16,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.operations import Answer, listed, say
 from kernelcup.cli.options import JsonOption, SubmissionId
 from kernelcup.cli.show.output import json_object, plain
 from kernelcup.domain.answers import Review
@@ -116,22 +116,26 @@ def review_lines(answer: Answer) -> Iterable[str]:
         yield f"then: {choice}{answer.option}"
 
 
-def listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
+def where_listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
     """Return where to find the number of a review."""
     return {NotFound: f"kernelcup admin reviews list{answer.option}"}
 
 
-say(
-    reviews.open_reviews,
-    list_lines,
-    lambda answer: {"reviews": [review_object(review) for review in answer.value]},
-)
-say(reviews.get_review, review_lines, lambda answer: review_object(answer.value), listed)
+def review_object(each: Review) -> dict[str, Any]:
+    """Return a review as ``--json`` prints it."""
+    same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
+    decided = ("decision", "decided_at", "decided_by", "note")
+    numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
+    return json_object(each, *same, *decided, **numbers)
+
+
+say(reviews.open_reviews, list_lines, listed("reviews", review_object))
+say(reviews.get_review, review_lines, lambda answer: review_object(answer.value), where_listed)
 say(
     reviews.decide,
     lambda answer: describe_review(answer.value),
     lambda answer: review_object(answer.value),
-    listed,
+    where_listed,
 )
 
 
@@ -206,11 +210,3 @@ def describe_review(each: Review) -> str:
     if each.decision is not None:
         text += f"\n  {each.decision} by {each.decided_by}: {each.note}"
     return plain(text)
-
-
-def review_object(each: Review) -> dict[str, Any]:
-    """Return a review as ``--json`` prints it."""
-    same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
-    decided = ("decision", "decided_at", "decided_by", "note")
-    numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
-    return json_object(each, *same, *decided, **numbers)

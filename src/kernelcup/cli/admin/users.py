@@ -14,7 +14,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import JsonOption, UserArgument
 from kernelcup.cli.show.output import json_object, plain
 from kernelcup.domain import Role, Scope
@@ -169,24 +169,12 @@ def link_lines(answer: Answer) -> Iterable[str]:
         yield f"{link.user}  until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
-say(
-    accounts.list_users,
-    table_of_users,
-    lambda answer: {"users": [user_object(user) for user in answer.value]},
-)
+say(accounts.list_users, table_of_users, listed("users", user_object))
 say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
 for change in (accounts.ban, accounts.unban):
     say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
-say(
-    tokens.revoke_token,
-    lambda answer: f"token {answer.given['token_id']} is revoked",
-    lambda answer: {"revoked": answer.given["token_id"]},
-)
-say(
-    audit_log.entries,
-    audit_lines,
-    lambda answer: {"audit": [audit_object(entry) for entry in answer.value]},
-)
+say(tokens.revoke_token, "token {token_id} is revoked", echo(revoked="token_id"))
+say(audit_log.entries, audit_lines, listed("audit", audit_object))
 say(
     login_links.open_links,
     link_lines,
@@ -194,11 +182,7 @@ say(
         "links": [json_object(link, "user", "created_at", "expires_at") for link in answer.value]
     },
 )
-say(
-    login_links.revoke_links,
-    lambda answer: f"the link of {answer.given['name']} is revoked",
-    lambda answer: {"revoked": answer.given["name"]},
-)
+say(login_links.revoke_links, "the link of {name} is revoked", echo(revoked="name"))
 
 
 @with_backend

@@ -10,7 +10,7 @@ import typer
 from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
-from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.operations import Answer, add_commands, echo, listed, say
 from kernelcup.cli.show.output import fields
 from kernelcup.errors import NotFound
 
@@ -61,18 +61,14 @@ def rules_lines(answer: Answer) -> Iterable[str]:
 
 
 LIST = "kernelcup course list"
-say(
-    grades.grades,
-    lambda answer: grades.as_csv(answer.value).splitlines(),
-    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
-)
+say(grades.grades, lambda answer: grades.as_csv(answer.value).splitlines(), listed("grades", course="name"))
 say(
     grades.own_grades,
     lambda answer: (
         [f"{each.leaderboard}: {each.because}" for each in answer.value]
         or ["You are in no register of this course."]
     ),
-    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
+    listed("grades", course="name"),
 )
 say(
     grades.rules,
@@ -94,28 +90,19 @@ say(
     },
 )
 for _call in (courses.create, courses.show, courses.rename, courses.add_board, courses.remove_board):
-    say(
-        _call,
-        course_text,
-        lambda answer: fields(answer.value),
-        lambda answer: {NotFound: f"{LIST}{answer.option}"},
-    )
+    say(_call, course_text, next_step=lambda answer: {NotFound: f"{LIST}{answer.option}"})
 say(
     courses.list_courses,
     lambda answer: (
         map(_line, answer.value) if answer.value else ["No courses. Next: kernelcup course create NAME"]
     ),
-    lambda answer: {"courses": [fields(each) for each in answer.value]},
+    listed("courses"),
 )
-say(
-    courses.delete,
-    lambda answer: f"{answer.given['name']} is deleted; its leaderboards stay",
-    lambda answer: {"deleted": answer.given["name"]},
-)
+say(courses.delete, "{name} is deleted; its leaderboards stay", echo(deleted="name"))
 say(
     extensions.extend,
     lambda answer: [f"{each.leaderboard}: until {each.until:%Y-%m-%d %H:%M} UTC" for each in answer.value],
-    lambda answer: {"course": answer.given["name"], "extensions": [fields(each) for each in answer.value]},
+    listed("extensions", course="name"),
     lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )
 say(
@@ -126,28 +113,18 @@ say(
 say(
     membership.list_course_invites,
     members.invite_lines,
-    lambda answer: {
-        "course": answer.given["name"],
-        "invites": [members.invite_object(each) for each in answer.value],
-    },
+    listed("invites", members.invite_object, course="name"),
 )
-say(
-    membership.course_members,
-    members.member_lines,
-    lambda answer: {
-        "course": answer.given["name"],
-        "members": [members.member_object(each) for each in answer.value],
-    },
-)
+say(membership.course_members, members.member_lines, listed("members", members.member_object, course="name"))
 say(
     membership.add_course_member,
-    lambda answer: "{user} is a member of {name}".format(**answer.given),
-    lambda answer: {"course": answer.given["name"], "user": answer.given["user"]},
+    "{user} is a member of {name}",
+    echo(course="name", user="user"),
     lambda _: {NotFound: PEOPLE},
 )
 say(
     membership.remove_course_member,
-    lambda answer: "{user} is no longer a member of {name}".format(**answer.given),
-    lambda answer: {"course": answer.given["name"], "removed": answer.given["user"]},
+    "{user} is no longer a member of {name}",
+    echo(course="name", removed="user"),
     lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )

@@ -10,7 +10,6 @@ import typer
 from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.output import fields
 
 
 def commands() -> dict[str, Any]:
@@ -43,4 +42,4 @@ def pair_lines(answer: Answer) -> Iterable[str]:
 say(handed_in.code_zip, said_as("code"), written_as("code"))
 say(dataset.export_dataset, said_as("dataset"), written_as("dataset"))
 say(winners.export_winners, said_as("winners"), written_as("winners"))
-say(handed_in.likeness, pair_lines, lambda answer: fields(answer.value))
+say(handed_in.likeness, pair_lines)

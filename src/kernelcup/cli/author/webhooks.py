@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from kernelcup.app.news import webhooks
-from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.operations import Answer, add_commands, echo, say
 from kernelcup.cli.show.output import json_object
 from kernelcup.domain.answers import Webhook
 
@@ -63,13 +63,5 @@ say(
     list_lines,
     lambda answer: {"webhooks": list(map(webhook_object, answer.value))},
 )
-say(
-    webhooks.enable_webhook,
-    lambda answer: f"webhook {answer.given['webhook_id']} is in use again",
-    lambda answer: {"enabled": answer.given["webhook_id"]},
-)
-say(
-    webhooks.remove_webhook,
-    lambda answer: f"webhook {answer.given['webhook_id']} is removed",
-    lambda answer: {"removed": answer.given["webhook_id"]},
-)
+say(webhooks.enable_webhook, "webhook {webhook_id} is in use again", echo(enabled="webhook_id"))
+say(webhooks.remove_webhook, "webhook {webhook_id} is removed", echo(removed="webhook_id"))

@@ -13,7 +13,6 @@ from kernelcup.app.operation import Archive
 from kernelcup.app.people import accounts
 from kernelcup.cli.admin.users import describe_user, user_object
 from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.output import fields
 from kernelcup.errors import Conflict
 
 
@@ -48,7 +47,7 @@ def bell_lines(answer: Answer) -> list[str]:
     ] or ["Nothing yet."]
 
 
-say(bell.show_bell, bell_lines, lambda answer: fields(answer.value))
+say(bell.show_bell, bell_lines)
 say(personal_data.export_account, lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)), saved)
 say(
     accounts.set_shown_name,
