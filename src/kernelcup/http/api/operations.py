@@ -144,7 +144,7 @@ def _route(operation: Operation) -> Any:
         return await given["room"].aside(given["actor"], partial(route, **values))
 
     door: Any = apart if operation.is_aside else route
-    signature = [_in_address(parameter) for parameter in outside]
+    signature = [in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
@@ -242,7 +242,7 @@ def shown(value: Any) -> Any:
     return value if schema is None else schema.of(value)
 
 
-def _in_address(parameter: Parameter) -> inspect.Parameter:
+def in_address(parameter: Parameter) -> inspect.Parameter:
     """Return a parameter of the path or the query."""
     key = parameter.key
     place = Path(alias=key) if parameter.in_path else Query(alias=key, description=parameter.given.help)

@@ -14,9 +14,9 @@ from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
 from kernelcup.http.api.operations import Provided
-from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.pages import csrf
-from kernelcup.http.pages.admin.forms import Fields, perform
+from kernelcup.http.pages.admin.forms import Fields, add_form, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -85,14 +85,12 @@ def set_shown_name(request: Request, db: Db, actor: ActorDep, now: Now, shown_na
     return RedirectResponse("/account", 303)
 
 
-@router.post("/account/unlink")
-def unlink(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, provider: Text) -> Response:
-    """Unlink an account at a sign-in provider; the last one stays."""
-    try:
-        account_linking.unlink_identity(db, actor, provider, entry=entry, now=now)
-    except PROBLEMS as error:
-        return account_page(request, actor, 400, problem=str(error))
-    return RedirectResponse("/account", 303)
+def _with_problem(request: Request, given: Provided, problem: str) -> Response:
+    return account_page(request, given["actor"], 400, problem=problem)
+
+
+add_form(router, "/account/unlink", account_linking.unlink_identity, "/account", page=_with_problem)
+add_form(router, "/tokens/{token_id}/revoke", tokens.revoke_token, "/tokens")
 
 
 @router.post("/account/link-code")
@@ -178,13 +176,6 @@ def make_token(
     except InvalidValue as error:
         return _tokens_page(request, actor, now, 400, problem=str(error))
     return _tokens_page(request, actor, now, made=made)
-
-
-@router.post("/tokens/{token_id}/revoke")
-def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Make a token of one's own useless."""
-    tokens.revoke_token(db, actor, token_id, now)
-    return RedirectResponse("/tokens", 303)
 
 
 def _tokens_page(request: Request, actor: Actor, now: Any, status: int = 200, **told: Any) -> Response:
