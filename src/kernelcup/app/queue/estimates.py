@@ -17,7 +17,7 @@ from kernelcup.app.queue.queries import backlog, claims, jobs
 from kernelcup.app.rules import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
-from kernelcup.domain.answers import DeviceFault, Reservation
+from kernelcup.domain.answers import Reservation
 from kernelcup.engine import Database, Session
 from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode
@@ -170,7 +170,7 @@ class _Looker:
         hosts = {info.machine for info in serving}
         out = [fault for fault in self._faults if fault.machine in hosts and fault.device == device]
         if len(out) >= slots:
-            return f"{device} is out of service: {_worst(out)}"
+            return f"{device} is out of service: {max(out, key=lambda fault: fault.since).reason}"
         if (closed := self._closed(device, kind)) is not None:
             return closed
         if sum(info.in_use.get(device, 0) for info in serving) >= slots:
@@ -246,10 +246,6 @@ def _serving(
     alive: Sequence[dispatchers_rows.DispatcherInfo], device: str
 ) -> list[dispatchers_rows.DispatcherInfo]:
     return [info for info in alive if info.devices.get(device, 0) > 0]
-
-
-def _worst(out: Sequence[DeviceFault]) -> str:
-    return max(out, key=lambda fault: fault.since).reason
 
 
 def _place(before: int) -> str:

@@ -20,7 +20,6 @@ from datetime import datetime, timedelta
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.process_identity import is_gone
 from kernelcup.app.queue.queries import claims, jobs
-from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import finals, subscribers
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.submissions.queries import events, screenings
@@ -34,7 +33,7 @@ ADOPT_WITHIN = timedelta(minutes=10)
 """How long a call that outlives its dispatcher waits for the next one before the attempt counts as lost."""
 
 
-def note_call(db: Database, lease: Lease, call: str, machine: str | None = None) -> None:
+def note_call(db: Database, lease: jobs.Lease, call: str, machine: str | None = None) -> None:
     """Store by which name the launcher knows an attempt, and where it runs. Raise ``StaleLease``."""
     with db.write() as session:
         jobs.note_call(session, lease, call, machine)
@@ -48,7 +47,7 @@ def adopt(
     now: datetime,
     lease_s: float,
     gone: Callable[[str], bool] = is_gone,
-) -> list[Lease]:
+) -> list[jobs.Lease]:
     """Take over the attempts on these devices whose dispatcher is gone but whose calls may go on."""
     if not devices:
         return []
