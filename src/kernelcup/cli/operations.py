@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -101,6 +101,29 @@ def add_commands(root: typer.Typer, words: str, groups: Mapping[str, str]) -> di
             *between, last = operation.command.removeprefix(f"{words} ").split()
             (known[between[0]] if between else root).command(last)(command(operation))
     return known
+
+
+def commands_of(
+    words: str,
+    *,
+    groups: Mapping[str, str] | None = None,
+    by_hand: Mapping[str, Callable[..., None]] | None = None,
+    order: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the commands of a group by name: those of its operations, and those that are written by hand.
+
+    Args:
+        words: Its words, such as ``board export``.
+        groups: Help of the groups in it, by name.
+        by_hand: Commands beside those of operations.
+        order: The first commands in its help; all others follow.
+    """
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, words, groups or {})
+    for name, call in (by_hand or {}).items():
+        group.command(name)(call)
+    root: Any = typer.main.get_group(group)
+    return {name: root.commands[name] for name in dict.fromkeys((*order, *root.commands))}
 
 
 def command(operation: Operation) -> Callable[..., None]:

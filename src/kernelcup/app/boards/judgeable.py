@@ -17,7 +17,6 @@ def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | 
     """Raise ``InvalidValue`` if one of a leaderboard's devices cannot judge its task.
 
     Args:
-        task: The task.
         names: The leaderboard's devices.
         known: The configured devices; None means unknown, so nothing is refused.
     """

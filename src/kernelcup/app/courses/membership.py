@@ -83,11 +83,9 @@ def make_invites(
     """Create codes, each of which lets one user into the leaderboards' courses.
 
     Args:
-        db: The database.
         actor: A manager of all the leaderboards.
         boards: Names of the leaderboards.
         count: How many codes.
-        now: The time.
         label: The person or group that they are meant for.
         pseudonym: The name that others see for the user; only with a single code.
 

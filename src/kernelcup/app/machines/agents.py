@@ -192,7 +192,6 @@ def ask(
     """Return what an agent shall do. Raise ``Conflict`` if its session has ended.
 
     Args:
-        db: The database.
         machine: The agent's machine.
         agent: Its session.
         running: The calls that it works on.
@@ -311,7 +310,6 @@ def upload_urls(
     """Return where an agent may put files of a call by itself, None for the server itself; by their hashes.
 
     Args:
-        db: The database.
         machine: The agent's machine.
         call_id: The call.
         files: The sizes in bytes of gzip files, by the SHA-256 of their content.

@@ -123,7 +123,6 @@ def prepare(
     """Load a job's data and build its specification.
 
     Args:
-        db: The database.
         lease: The job.
         backend: The backend of its device.
         now: The time, for reservations of machines.

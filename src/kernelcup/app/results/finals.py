@@ -25,8 +25,18 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
-from kernelcup.domain.people import UserName
+from kernelcup.domain import (
+    ASIDE,
+    OPEN,
+    OPERATOR,
+    Actor,
+    Final,
+    FinalPlace,
+    Leaderboard,
+    RankedBy,
+    Ruling,
+    UserName,
+)
 from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound

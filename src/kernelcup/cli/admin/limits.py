@@ -98,10 +98,7 @@ say(
 say(
     late_exceptions.late_exceptions,
     late_lines,
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "late": [json_object(exception, "user", "until") for exception in answer.value],
-    },
+    listed("late", leaderboard="board"),
 )
 say(freezes.freeze, freeze_lines, lambda answer: answer.value.as_object())
 say(

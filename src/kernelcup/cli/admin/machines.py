@@ -180,13 +180,9 @@ SHOWN = ("id", "machine", "board", "begins_at", "ends_at", "reason")
 say(
     machines.list_machines,
     show,
-    lambda answer: {"machines": [json_object(each, *each.__slots__) for each in answer.value]},
+    listed("machines"),
 )
-say(
-    machines.add_agent,
-    added_lines,
-    lambda answer: {"name": answer.value.name, "token": answer.value.token},
-)
+say(machines.add_agent, added_lines)
 say(machines.remove, "{name} is removed", echo(removed="name"))
 say(
     reservations.list_reservations,

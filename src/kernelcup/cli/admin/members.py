@@ -17,7 +17,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.output import json_object, plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain.answers import Invite, Member
 from kernelcup.errors import InvalidValue, NotFound
 
@@ -75,7 +75,6 @@ def member_object(each: Member) -> dict[str, Any]:
 say(
     membership.make_invites,
     code_lines,
-    lambda answer: {"codes": answer.value.codes, "leaderboards": answer.value.leaderboards},
 )
 say(membership.list_invites, invite_lines, listed("invites", invite_object, leaderboard="board"))
 say(
@@ -144,7 +143,7 @@ def import_into_course(
 
 def _tell_import(named: str, kind: str, result: ImportResult, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(import_object(named, result, kind)))
+        typer.echo(json.dumps(fields(result) | {kind: named}))
         return
     told = f"{named}: {len(result.added)} new members, {len(result.already)} were members already"
     typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
@@ -171,8 +170,3 @@ def read_list(file: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidValue(f"{file}: expected CSV encoded as UTF-8") from None
-
-
-def import_object(named: str, result: ImportResult, kind: str = "leaderboard") -> dict[str, Any]:
-    """Return the outcome of an import as the object that ``--json`` prints."""
-    return json_object(result, "added", "already", "codes", "without_account") | {kind: named}

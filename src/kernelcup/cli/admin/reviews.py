@@ -18,7 +18,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, listed, say
 from kernelcup.cli.options import JsonOption, SubmissionId
-from kernelcup.cli.show.output import json_object, plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines
@@ -81,7 +81,7 @@ def rejudge(
         confirm(plan, yes=yes, as_json=as_json)
         plan = work(False)
     if as_json:
-        typer.echo(json.dumps(plan_object(plan)))
+        typer.echo(json.dumps(fields(plan)))
     elif not plan.dry_run:
         typer.echo(f"{plan.jobs} results are judged again; current results count until then")
 
@@ -195,11 +195,6 @@ def taking(plan: RejudgePlan) -> str:
     if plan.estimated_gpu_s is None:
         return "unknown device time"
     return f"about {plan.estimated_gpu_s / 60:.1f} min of device time"
-
-
-def plan_object(plan: RejudgePlan) -> dict[str, Any]:
-    """Return a plan as ``--json`` prints it."""
-    return json_object(plan, *plan.__slots__)
 
 
 def describe_review(each: Review) -> str:

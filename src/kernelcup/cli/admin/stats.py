@@ -14,7 +14,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.output import json_object
+from kernelcup.cli.show.output import fields
 
 
 @with_backend
@@ -29,7 +29,7 @@ def stats(
     since = now - timedelta(days=1) if last_day else None
     found = backend.call(figures, board=board, since=since)
     if as_json:
-        typer.echo(json.dumps(json_object(found, *found.__slots__)))
+        typer.echo(json.dumps(fields(found)))
     else:
         show_stats(found)
 

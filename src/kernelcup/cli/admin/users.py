@@ -16,9 +16,9 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import JsonOption, UserArgument
-from kernelcup.cli.show.output import json_object, plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain import Role, Scope
-from kernelcup.domain.answers import AuditEntry, Token, User
+from kernelcup.domain.answers import Token, User
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -144,11 +144,6 @@ def audit_lines(answer: Answer) -> Iterable[str]:
         yield f"{entry.at:%Y-%m-%d %H:%M} UTC  {entry.actor}  {entry.action}  {entry.target}  {detail}"
 
 
-def audit_object(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry of the audit log as the object that ``--json`` prints."""
-    return json_object(entry, "id", "at", "actor", "action", "target", "detail")
-
-
 def added_lines(answer: Answer) -> Iterable[str]:
     """Return a new user's line, and the next step."""
     yield describe_user(answer.value)
@@ -174,13 +169,11 @@ say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
 for change in (accounts.ban, accounts.unban):
     say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
 say(tokens.revoke_token, "token {token_id} is revoked", echo(revoked="token_id"))
-say(audit_log.entries, audit_lines, listed("audit", audit_object))
+say(audit_log.entries, audit_lines, listed("audit"))
 say(
     login_links.open_links,
     link_lines,
-    lambda answer: {
-        "links": [json_object(link, "user", "created_at", "expires_at") for link in answer.value]
-    },
+    listed("links"),
 )
 say(login_links.revoke_links, "the link of {name} is revoked", echo(revoked="name"))
 
@@ -233,7 +226,7 @@ def link(
     if backend.server is None:
         wiring.address_of(backend.config, lambda text: typer.echo(text, err=True))
     if as_json:
-        typer.echo(json.dumps({"links": [_object(each) for each in made]}))
+        typer.echo(json.dumps({"links": [fields(each) for each in made]}))
     else:
         _tell(made)
     if named is not None:  # after the links are printed: nothing can print them again
@@ -248,7 +241,3 @@ def _tell(made: list[LoginLink]) -> None:
         typer.echo(plain(f"new accounts: {', '.join(new)}"), err=True)
     last = max(each.expires_at for each in made)
     typer.echo(f"Each works once, until {last:%Y-%m-%d %H:%M} UTC at the latest.", err=True)
-
-
-def _object(each: LoginLink) -> dict[str, object]:
-    return json_object(each, "user", "url", "expires_at", "is_new_user")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
-from kernelcup.cli.operations import Answer, add_commands, echo, listed, say
+from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
 from kernelcup.cli.show.output import fields
 from kernelcup.errors import NotFound
 
@@ -29,14 +27,7 @@ ORDER = (
 )
 
 
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "course", {})
-    group.command("import")(members.import_into_course)
-    root: Any = typer.main.get_group(group)
-    found: dict[str, Any] = root.commands
-    return {name: found[name] for name in (*ORDER, *(each for each in found if each not in ORDER))}
+commands = partial(commands_of, "course", by_hand={"import": members.import_into_course}, order=ORDER)
 
 
 def course_text(answer: Answer) -> str:
@@ -108,7 +99,6 @@ say(
 say(
     membership.make_course_invites,
     members.code_lines,
-    lambda answer: {"codes": answer.value.codes, "leaderboards": answer.value.leaderboards},
 )
 say(
     membership.list_course_invites,

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
 from kernelcup.cli.compete.account import write_archive
-from kernelcup.cli.operations import Answer, add_commands, echo, listed, say
+from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.output import fields
 from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "event", {"team": "Compete together: found a team, join one, leave it."})
-    root: Any = typer.main.get_group(group)
-    return dict(root.commands)
+commands = partial(
+    commands_of, "event", groups={"team": "Compete together: found a team, join one, leave it."}
+)
 
 
 def saved(answer: Answer) -> dict[str, object]:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
-from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.operations import Answer, commands_of, say
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "board export", {})
-    root: Any = typer.main.get_group(group)
-    return dict(root.commands)
+commands = partial(commands_of, "board export")
 
 
 def written_as(ending: str) -> Callable[[Answer], dict[str, object]]:

@@ -148,7 +148,6 @@ def page(
     What only the bell tells is left out.
 
     Args:
-        session: The transaction.
         board_ids: The leaderboards.
         reader_id: Include news that are addressed to this user.
         after_id: Return only news after this one.

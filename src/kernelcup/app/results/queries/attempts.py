@@ -109,7 +109,6 @@ def results(
     """Return each result that counts, the oldest first, with the true name of its author.
 
     Args:
-        session: The transaction.
         board_id: The leaderboard.
         since: The freeze after which results are hidden; None without one.
         with_code: Whether to return the code of those that were not withdrawn.
