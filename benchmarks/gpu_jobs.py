@@ -4,13 +4,15 @@
 
 FOLDER gets one JSON file a job: vector add with PyTorch, Triton, inline CUDA, JAX and CuPy in three
 modes, every solution of every shipped task and of those in ``tests/judged`` that need more than plain tensors, imported
-functions in CUDA, and a speedup of each example over itself. ``benchmarks/run_gpu_jobs.py FOLDER`` then runs them
-over there. This half needs KernelCup installed, the other half needs nothing but torch.
+functions in CUDA, a speedup of each example over itself, and each template for several GPUs on two and on four.
+``benchmarks/run_gpu_jobs.py FOLDER`` then runs them over there. This half needs KernelCup installed, the other half
+needs nothing but torch.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -28,7 +30,8 @@ from kernelcup_harness.protocol import Backend, Limits, Mode, RankingBy, SourceT
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "src/kernelcup/tasks/examples"
-JUDGED = [ROOT / "tests/judged" / name for name in ("data_files", "prepared", "sparse")]
+JUDGED = [ROOT / "tests/judged" / name for name in ("data_files", "expert_exchange", "prepared", "sparse")]
+SEVERAL_GPUS = ("all_gather_matmul", "all_reduce", "moe_dispatch")
 SOLVES = ROOT / "tests/data/imports"
 VECTORADD = ROOT / "tests/gpu/vectoradd"
 SPEEDUPS = ("vectoradd", "causal_attention", "rmsnorm_residual", "moe_gate")
@@ -38,7 +41,7 @@ MODES = (Mode.TEST, Mode.BENCHMARK, Mode.LEADERBOARD)
 def main(folder: Path) -> None:
     """Write all jobs into ``folder``."""
     start_folder(folder)
-    jobs = [*vectoradd_jobs(), *shipped_jobs(), *imported_jobs(), *speedup_jobs()]
+    jobs = [*vectoradd_jobs(), *shipped_jobs(), *imported_jobs(), *speedup_jobs(), *several_gpu_jobs()]
     for job in jobs:
         (folder / f"job-{job['name']}.json").write_text(json.dumps(job))
     print(f"{len(jobs)} jobs in {folder}")
@@ -108,6 +111,20 @@ def speedup_jobs() -> list[dict[str, Any]]:
         made["spec"]["private_files"].append("baseline.py")
         made["spec"] |= {"baseline": "baseline", "ranking_by": RankingBy.SPEEDUP.value}
         found.append(made)
+    return found
+
+
+def several_gpu_jobs() -> list[dict[str, Any]]:
+    """Return the templates of the tasks for several GPUs, tested and ranked by two and by four GPU ranks."""
+    found = []
+    for name in SEVERAL_GPUS:
+        for path in sorted((EXAMPLES / name).glob("template*.py")):
+            for world, mode in itertools.product((2, 4), (Mode.TEST, Mode.LEADERBOARD)):
+                title = f"gpus{world}-{name}-{path.stem}-{mode.value}"
+                made = job(title, EXAMPLES / name, path, mode, "accepted", {})
+                for case in [*made["spec"]["tests"], *made["spec"]["benchmarks"]]:
+                    case["world_size"] = world
+                found.append(made)
     return found
 
 

@@ -1,9 +1,10 @@
 """Run the jobs of ``gpu_jobs.py`` on a machine that has torch and nothing else of ours.
 
-    python benchmarks/run_gpu_jobs.py FOLDER RESULT.json [SECONDS] [PATTERN]
+    python benchmarks/run_gpu_jobs.py FOLDER RESULT.json [SECONDS] [PATTERN] [warm]
 
 Each job goes through ``python -m kernelcup_harness``. The result is rewritten after every job, so an
-outer limit loses nothing; jobs that do not fit into SECONDS are listed as not run.
+outer limit loses nothing; jobs that do not fit into SECONDS are listed as not run. With ``warm`` the processes
+of each job wait for it, as those of a server do, and its seconds begin when it is sent.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 JOB_TIMEOUT_S = 240
 
 
-def main(folder: Path, target: Path, seconds: float, pattern: str) -> int:
+def main(folder: Path, target: Path, seconds: float, pattern: str, *, warm: bool) -> int:
     """Run every job and return how many came out otherwise than expected."""
     end = time.monotonic() + seconds
     about = json.loads((folder / "about.json").read_text())
@@ -42,7 +43,7 @@ def main(folder: Path, target: Path, seconds: float, pattern: str) -> int:
         if time.monotonic() > end:
             result["not_run"].append(job["name"])
             continue
-        result["jobs"].append(run(job))
+        result["jobs"].append(run(job, warm=warm))
         target.write_text(json.dumps(result, indent=1))
     target.write_text(json.dumps(result, indent=1))
     wrong = [job for job in result["jobs"] if not job["as_expected"]]
@@ -50,22 +51,29 @@ def main(folder: Path, target: Path, seconds: float, pattern: str) -> int:
     return len(wrong) + len(result["not_run"])
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any], *, warm: bool) -> dict[str, Any]:
     """Run one job and keep what a reader wants of its report."""
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "kernelcup_harness", "-"]
+    if warm:
+        command += ["--ahead", job["spec"]["backend"], "--ranks", str(ranks_of(job["spec"]))]
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "kernelcup_harness", "-"],
-            input=json.dumps(job["spec"]),
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=JOB_TIMEOUT_S,
-            check=False,
-        )
-        report = json.loads(done.stdout.splitlines()[-1])["report"]
-    except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
+        with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
+            if warm and "ready" not in process.stdout.readline():
+                raise ValueError("its processes did not start")
+            began = time.monotonic()
+            try:
+                said, _ = process.communicate(json.dumps(job["spec"]), timeout=JOB_TIMEOUT_S)
+            finally:
+                process.kill()
+        report = json.loads(said.splitlines()[-1])["report"]
+    except (subprocess.TimeoutExpired, IndexError, ValueError, OSError) as error:
         report = {"verdict": "none", "message": f"{type(error).__name__}: no report", "stages": []}
     found = {
         "name": job["name"],
@@ -88,6 +96,12 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if not found["as_expected"]:
         print(f"     {found['message']}", flush=True)
     return found
+
+
+def ranks_of(spec: dict[str, Any]) -> int:
+    """Return how many processes the calls of a job have; 0 for a task on one GPU."""
+    cases = [*spec["tests"], *spec["benchmarks"]]
+    return max(case.get("world_size", 1) for case in cases) if spec.get("multi_gpu") else 0
 
 
 def cases(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -137,4 +151,5 @@ def machine() -> dict[str, Any]:
 if __name__ == "__main__":
     limit = float(sys.argv[3]) if len(sys.argv) > 3 else 1e9
     chosen = sys.argv[4] if len(sys.argv) > 4 else "*"
-    sys.exit(1 if main(Path(sys.argv[1]), Path(sys.argv[2]), limit, chosen) else 0)
+    folder, target = map(Path, sys.argv[1:3])
+    sys.exit(1 if main(folder, target, limit, chosen, warm="warm" in sys.argv[5:]) else 0)

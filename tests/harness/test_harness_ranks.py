@@ -11,11 +11,13 @@ from harness_runs import QUICK, RANKED
 import kernelcup.tasks
 from builders import make_spec
 from kernelcup_harness.protocol import (
+    DuelVerdict,
     JobSpec,
     Limits,
     Mode,
     Reason,
     RunReport,
+    SourceTree,
     StageName,
     StageReport,
     TrustLevel,
@@ -164,6 +166,15 @@ def test_a_ranked_run_times_each_case_and_judges_hidden_ones(warm: Run) -> None:
     assert report.trust is TrustLevel.WALL_CLOCK
     assert {stage.name.value for stage in report.stages} >= {"test", "ranked"}
     assert all(stage.planned_cases == len(stage.cases) for stage in report.stages)
+
+
+def test_a_duel_on_several_gpus_is_not_held_and_the_run_ranks_by_its_times(warm: Run) -> None:
+    rival = SourceTree(files={"rival.py": GOOD}, entry="rival.py")
+    report = warm(job(mode=Mode.LEADERBOARD, rules=RANKED, rival=rival))
+    assert said(report) == (Verdict.ACCEPTED, Reason.NONE), report.message
+    assert report.duel is not None
+    told = report.duel.verdict, report.duel.rival_message
+    assert told == (DuelVerdict.NOT_HELD, "calls on several GPUs are not compared in turns")
 
 
 def test_a_submission_that_is_wrong_in_hidden_cases_alone_is_not_accepted(warm: Run) -> None:

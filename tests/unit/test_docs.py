@@ -402,7 +402,7 @@ def test_hooks_are_local():
 
 
 def test_scripts_of_the_documentation_say_how_they_are_used():
-    for name in ("api-docs", "architecture-picture", "cli-docs", "measured-picture"):
+    for name in ("api-docs", "architecture-picture", "cli-docs", "measured-picture", "release"):
         path = ROOT / "scripts" / name
         assert path.stat().st_mode & 0o111, name
         assert f"scripts/{name}" in (ast.get_docstring(ast.parse(path.read_text())) or "")
@@ -412,6 +412,31 @@ def test_the_changelog_has_the_version():
     from kernelcup import __version__
 
     assert __version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_all_that_name_the_version_name_the_same():
+    from kernelcup import __version__
+
+    cited = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text())["version"]
+    loopback = tomllib.loads((ROOT / "packages/discord-loopback/pyproject.toml").read_text())["project"][
+        "version"
+    ]
+    assert {cited, loopback} == {__version__}
+
+
+def test_a_release_says_what_stands_in_its_way():
+    unready = load_script("release").unready
+    ready = "# Changelog\n\n## [0.2.0] - 2027-01-31\n"
+    assert list(unready("0.2.0", ready, "version: 0.2.0\n")) == []
+    faults = [
+        "CHANGELOG.md: no line `## [0.2.0] - DATE`",
+        "CHANGELOG.md: something is unreleased",
+        "CITATION.cff: its version is not 0.2.0",
+    ]
+    assert (
+        list(unready("0.2.0", "## [Unreleased]\n\n## [0.1.0] - 2026-12-01\n", "version: 0.1.0\n")) == faults
+    )
+    assert list(unready("0.2.0", ready.replace(" - 2027-01-31", ""), "version: 0.2.0\n")) == faults[:1]
 
 
 def test_the_glossary_has_each_word_once():

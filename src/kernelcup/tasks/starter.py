@@ -17,11 +17,14 @@ KNOWN = frozenset({"torch", "list", "tuple", "dict", "int", "float", "bool", "st
 
 
 def all_templates(task: Task, harness: HarnessKind) -> dict[str, str]:
-    """Return the templates of a task, with one that is made for each language that has none."""
+    """Return the templates of a task, with one that is made for each language that has none.
+
+    For several GPUs none is made in CUDA C++: it would have no means to communicate.
+    """
     made = made_template(task)
     texts = dict(task.templates) if made is None else {Language.PYTHON.label: made}
     languages = {task.language_of_template(text) for text in texts.values()}
-    if Language.CUDA in task.accepted(harness) and Language.CUDA not in languages:
+    if not task.multi_gpu and Language.CUDA in task.accepted(harness) and Language.CUDA not in languages:
         is_host = task.submission_name.endswith(".cpp")
         reference = reference_of(task.sources) or REFERENCE
         name = "template.cpp.txt" if is_host else "template.cu.txt"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from kernelcup_harness.clocks.replay.rival import BY_WALL_CLOCK, not_held
+from kernelcup_harness.clocks.replay.rival import BY_WALL_CLOCK, SEVERAL_GPUS, not_held
 from kernelcup_harness.clocks.sampling import Doubt, Plans, TimedCase, turns
 from kernelcup_harness.core.call import PLACES, Calls
 from kernelcup_harness.core.check import Checks, Wrong
@@ -86,8 +86,9 @@ class WallClock:
         self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, known: Sequence[Finding]
     ) -> Iterator[CaseResult]:
         """Have the times doubted when all cases are timed, and yield the results."""
-        if self._plans.spec.rival is not None:
-            self._runner.tell(Dueled(duel=not_held(BY_WALL_CLOCK)))
+        spec = self._plans.spec
+        if spec.rival is not None:
+            self._runner.tell(Dueled(duel=not_held(SEVERAL_GPUS if spec.multi_gpu else BY_WALL_CLOCK)))
         timed, beside = list[tuple[PlannedCase, Timing]](), list[Beside]()
 
         def doubt() -> None:

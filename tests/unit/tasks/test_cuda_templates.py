@@ -59,6 +59,12 @@ def test_no_template_is_made_for_a_language_that_has_one_or_is_not_taken() -> No
     assert all_templates(make_task(), OWN) == {}
 
 
+def test_none_is_made_for_several_gpus_where_it_could_not_communicate() -> None:
+    task = make_task(multi_gpu=True)
+    assert "CUDA C++" in all_templates(dataclasses.replace(task, multi_gpu=False), STANDARD)
+    assert "CUDA C++" not in all_templates(task, STANDARD)
+
+
 def test_a_leaderboard_in_cpp_has_a_template_in_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = {"reference.cpp": "int ref_kernel(const kc_args *inputs) {}"}
     task = make_task(lang=Language.CUDA, sources=sources, submission_name="submission.cpp")

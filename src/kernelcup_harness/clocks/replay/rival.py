@@ -12,6 +12,7 @@ from kernelcup_harness.wire.messages import Failed, FailureKind, Load, Ready, pa
 
 NO_TIME = "there was no time left"
 BY_WALL_CLOCK = "one of the two was timed by the wall clock"
+SEVERAL_GPUS = "calls on several GPUs are not compared in turns"
 MEMORY = frozenset({FailureKind.MEMORY, FailureKind.HOST_MEMORY})
 
 
