@@ -18,7 +18,7 @@ from kernelcup.app.machines.calibrations import DatabaseBook, Known
 from kernelcup.app.machines.machines import RAY, SILENT, log_changes
 from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import CallState
-from kernelcup.app.machines.queries.machines import Machine
+from kernelcup.app.machines.queries.machines import Machine as Machine  # for doors, which know no queries
 from kernelcup.app.people import secret_values
 from kernelcup.domain import Device
 from kernelcup.engine import Database, Session
@@ -47,24 +47,6 @@ def _with_files(spec: dict[str, Any], content: Callable[[str], str]) -> dict[str
     }
     return {**spec, **changed}
 
-
-__all__ = [
-    "AgentJob",
-    "Errand",
-    "Machine",
-    "Waiting",
-    "ask",
-    "authenticate",
-    "calibrated",
-    "check_offer",
-    "connect",
-    "disconnect",
-    "place",
-    "take_news",
-    "take_report",
-    "to_wake",
-    "upload_urls",
-]
 
 EVERYWHERE = {"cpu", "emulated"}
 """Devices that every machine has beside its GPUs."""

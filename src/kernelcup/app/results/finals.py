@@ -293,6 +293,7 @@ def _shown(session: Session, board: Leaderboard, final: stored.StoredFinal, view
         meetings=meetings,
         void=void,
         waiting=_waiting(held),
+        sentence="",
     )
     return in_words(shown)
 
