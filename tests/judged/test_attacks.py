@@ -25,7 +25,7 @@ from corpus import Attack
 from judging import lacks, loaded, run_harness, what_was_said
 
 from kernelcup.app.submissions.redaction import redact
-from kernelcup.tasks.loader import check_path
+from kernelcup.tasks.problem_set import check_path
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps
 from warm_harness import Run
@@ -138,9 +138,7 @@ def test_an_attack_is_not_accepted(attack: Attack, warm: Run) -> None:
     refused_as_expected(attack, judge(attack, attack.file, run_of(attack, warm)))
 
 
-@pytest.mark.parametrize(
-    "attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold])
-)
+@pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold]))
 def test_an_attack_that_says_so_has_acted(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     report = judge(attack, attack.file, run_of(attack, warm))
