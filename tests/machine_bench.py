@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kernelcup.launchers.bundle import PACKAGE
+from kernelcup.launchers.local import harness_output
 from kernelcup.launchers.local import launcher as local
-from kernelcup.launchers.local import pipes
+from kernelcup.launchers.local.harness_output import LineBuffer
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.launchers.local.pipes import LineBuffer
 
 # A harness that writes what it is given through a named pipe, until it is told to end or its parent has ended.
 HARNESS = """
@@ -43,7 +43,9 @@ class MachineBench:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.monkeypatch = folder, monkeypatch
         self.ahead_s = 0.0
-        monkeypatch.setattr(pipes, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead_s))
+        monkeypatch.setattr(
+            harness_output, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead_s)
+        )
 
     def make(self, package: Path = PACKAGE) -> LocalLauncher:
         """Return a launcher of this machine."""

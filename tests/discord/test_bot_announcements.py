@@ -16,7 +16,7 @@ from final_duels import close, hold
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.news import moments
+from kernelcup.app.news import newsroom
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.bot.app import KernelCupBot
@@ -39,7 +39,7 @@ async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
 async def look(stage: Stage, bot: KernelCupBot | None = None) -> None:
     """Let a bot look for news, once."""
     now = stage.discord.clock.now()
-    moments.note_due(stage.db, now)
+    newsroom.note_due(stage.db, now)
     bot = bot or stage.bot
     await news.look(bot, bot.parts, now)
 

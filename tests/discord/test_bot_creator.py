@@ -11,7 +11,7 @@ from stage import Stage, staged
 
 from builders import make_device, zip_of
 from kernelcup.app.boards.boards import get_board, list_boards
-from kernelcup.app.boards.trial import Tried
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.bot.commands.create_board import sync_text
 from kernelcup.domain import OPERATOR, Visibility
 

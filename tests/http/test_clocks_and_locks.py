@@ -14,7 +14,7 @@ from sqlalchemy import event
 from builders import NOW, make_actor, make_board, make_submission
 from database_kinds import DATABASES
 from hand_judging import Judging
-from kernelcup.app.queue.queries import job_durations
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.rules import limits
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR
@@ -36,7 +36,7 @@ def test_a_job_that_ends_before_it_began_has_no_pace(db, clock) -> None:
     clock.advance(-86_400)
     judging.finish(lease)
     with db.read() as session:
-        assert job_durations.of_device(session, "H100") == {Mode.LEADERBOARD: pytest.approx(3.0)}
+        assert jobs.mean_durations(session, "H100") == {Mode.LEADERBOARD: pytest.approx(3.0)}
 
 
 @both

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from builders import NOW, make_calibration
 from kernelcup.app.boards import boards
-from kernelcup.app.boards.trial import Tried
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.machines import calibrations
 from kernelcup.domain import Role
 from kernelcup.http.state import Platform

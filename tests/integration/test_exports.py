@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
-from kernelcup.app.events import open_data
+from kernelcup.app.events import events
 from kernelcup.app.results import dataset, winners
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, CodePolicy, Role
@@ -78,7 +78,7 @@ def test_the_dataset_of_an_event_has_the_results_of_its_leaderboards(db, clock) 
     judging = board_of_three(db, clock, event="spring")
     make_board(db, name="other", event="spring")
     judging.judge(700, "ada", board="other")
-    files = files_of(open_data.export_event(db, OPERATOR, "spring", now=NOW))
+    files = files_of(events.export_event(db, OPERATOR, "spring", now=NOW))
     rows = [json.loads(line) for line in files["results.jsonl"].splitlines()]
     assert [row["leaderboard"] for row in rows] == ["double"] * 4 + ["other"]
     card = files["README.md"].decode()

@@ -18,7 +18,7 @@ from fakes import FakeClock
 from final_duels import close
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
-from kernelcup.app.machines import machines, order_files
+from kernelcup.app.machines import agents, machines
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import assignment
 from kernelcup.app.results import comparisons, duel_list, finals, profile_files, rejudge
@@ -166,7 +166,7 @@ def test_a_store_that_cannot_be_reached_has_the_code_judged_and_no_job_waits(
     def spec() -> JobSpec:
         return assignment.prepare(judging.db, lease, Backend.CUDA, now=judging.clock()).spec
 
-    stored, asked = order_files.without_content(to_json(spec())), list[str]()
+    stored, asked = agents.without_content(to_json(spec())), list[str]()
 
     def cut_off(_self: Folder, name: str, **_more: Any) -> None:
         asked.append(name)
@@ -176,7 +176,7 @@ def test_a_store_that_cannot_be_reached_has_the_code_judged_and_no_job_waits(
     why = "its files were deleted, or cannot be reached"
     assert spec().rival_binary == KeptBinary(run=run, why=why)
     assert len(asked) == 1  # a request may take long
-    assert order_files.filled(judging.db, stored) == stored  # of an agent that asks meanwhile
+    assert agents.filled(judging.db, stored) == stored  # of an agent that asks meanwhile
 
 
 def test_a_binary_of_a_lent_machine_is_not_replayed(judging: Judging) -> None:
@@ -213,9 +213,9 @@ def test_the_order_of_an_agent_has_hashes_and_the_agent_gets_the_content(judging
     enter(judging, "ada")
     judging.submit("bob")
     spec = to_json(next_spec(judging))
-    stored = order_files.without_content(spec)
+    stored = agents.without_content(spec)
     assert [each["gz64"] for each in stored["rival_binary"]["files"]] == ["", ""]
-    assert order_files.filled(judging.db, stored) == spec
+    assert agents.filled(judging.db, stored) == spec
 
 
 def test_the_page_of_a_duel_says_whose_binary_was_replayed(judging: Judging) -> None:

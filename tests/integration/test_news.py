@@ -11,7 +11,7 @@ from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.courses import membership
-from kernelcup.app.news import moments, stream
+from kernelcup.app.news import newsroom, stream
 from kernelcup.app.people import accounts
 from kernelcup.app.results import reviews
 from kernelcup.app.results.freezes import freeze, unveil
@@ -221,8 +221,8 @@ def test_an_opening_a_deadline_and_the_end_are_noted_when_they_come_and_once(db,
     def noted_at(moment) -> list[str]:
         clock.now = moment
         before = stream.addressed(db, OPERATOR).newest
-        moments.note_due(db, clock())
-        moments.note_due(db, clock())
+        newsroom.note_due(db, clock())
+        newsroom.note_due(db, clock())
         return [item.text for item in stream.items(db, NOBODY, after_id=before)]
 
     second = timedelta(seconds=1)
@@ -240,17 +240,17 @@ def test_final_standings_wait_for_the_end_of_a_freeze(db, clock) -> None:
     deadline = NOW + timedelta(days=1)
     make_board(db, deadline=deadline, freeze_at=deadline - timedelta(hours=1))
     clock.now = deadline + timedelta(hours=1)
-    moments.note_due(db, clock())
+    newsroom.note_due(db, clock())
     assert [item.kind for item in stream.items(db, NOBODY)] == []
     unveil(db, OPERATOR, "double", now=clock())
-    moments.note_due(db, clock())
+    newsroom.note_due(db, clock())
     assert [item.kind.value for item in stream.items(db, NOBODY)] == ["unveiled", "final"]
 
 
 def test_what_is_old_when_it_is_noticed_is_no_news(db, clock) -> None:
     make_board(db)
     clock.advance(2 * 24 * 3600)
-    assert moments.note_due(db, clock()) == 0
+    assert newsroom.note_due(db, clock()) == 0
 
 
 def test_news_come_in_pages_after_the_last_one_that_was_seen(judging) -> None:

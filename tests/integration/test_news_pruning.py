@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
-from kernelcup.app.news import moments, stream, webhooks
 from kernelcup.app.news import newsroom as room
+from kernelcup.app.news import stream, webhooks
 from kernelcup.app.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.app.news.newsroom import PRUNED_EVERY, Newsroom
 from kernelcup.app.results import profile_files
@@ -103,12 +103,12 @@ def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
         make_board(db, name=f"board-{number}", opens_at=NOW, deadline=NOW + timedelta(days=3))
     for days in range(12):
         clock.now = NOW + timedelta(days=days)
-        moments.note_due(db, clock())
+        room.note_due(db, clock())
     noted = stream.addressed(db, OPERATOR).newest
     assert noted == 12
     clock.now = NOW + timedelta(days=11) + OLD
     assert room.prune(db, clock()) == 4
-    assert moments.note_due(db, clock()) == 0
+    assert room.note_due(db, clock()) == 0
 
 
 def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.late_exceptions import grant_late
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.courses import grades, joining, membership
+from kernelcup.app.courses import class_list, grades, joining
 from kernelcup.app.news import stream
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.results import comparisons, finals, table
@@ -189,7 +189,7 @@ def test_the_results_of_a_class_say_who_is_who_and_who_tried(db: Database, clock
     for name in ("ada", "bob", "cyn"):
         make_actor(db, name)
     listed = "user,label\nada,Ada A. (s1)\nbob,Bob B.\n,=Cyn C. (s3)\n"
-    (code,) = membership.import_members(db, OPERATOR, "double", listed, now=clock()).codes
+    (code,) = class_list.import_members(db, OPERATOR, "double", listed, now=clock()).codes
     joining.join(db, actor_of(db, "cyn"), code.code, now=clock())
     judging.judge(2000, "ada")
     judging.submit("cyn", mode=Mode.TEST)

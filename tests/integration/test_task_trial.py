@@ -9,8 +9,8 @@ import pytest
 
 from builders import make_device, make_task
 from kernelcup.app.boards import local_trial
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.local_trial import LocalTrial
-from kernelcup.app.boards.trial import Tried
 from kernelcup.domain import Task
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher

@@ -25,7 +25,7 @@ from corpus import Attack
 from judging import lacks, loaded, run_harness, what_was_said
 
 from kernelcup.app.submissions.redaction import redact
-from kernelcup.tasks.check import check_path
+from kernelcup.tasks.problem_set import check_path
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps
 from warm_harness import Run

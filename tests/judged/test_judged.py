@@ -37,9 +37,8 @@ from judging import (
     what_was_said,
 )
 
-from kernelcup.tasks.check import check_path
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup.tasks.problem_set import load_problem_set
+from kernelcup.tasks.problem_set import check_path, load_problem_set
 from kernelcup.tasks.shared import eval as lent
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
 from warm_harness import Run

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from builders import NOW, make_board, make_device
 from database_kinds import POSTGRES, autocommitting
 from kernelcup.app.boards.boards import get_board
-from kernelcup.app.news import moments
+from kernelcup.app.news import newsroom
 from kernelcup.app.people import accounts, tokens
 from kernelcup.app.results import standings, table
 from kernelcup.app.submissions import submissions as service
@@ -308,7 +308,7 @@ def test_what_is_old_is_no_news(db, bring) -> None:
     bring()
     before = rows(db, select(NewsRow.kind, LeaderboardRow.name).join(LeaderboardRow))
     assert {tuple(each) for each in before} == {("final", "over"), ("final", "broken")}
-    assert moments.note_due(db, NOW) == 0
+    assert newsroom.note_due(db, NOW) == 0
 
 
 def test_limits_invites_and_members_come_over(db, bring) -> None:

@@ -22,7 +22,7 @@ from kernelcup.app.courses import courses
 from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, Parameter, User, operation
 from kernelcup.app.operations import every
 from kernelcup.cli import operations as commands
-from kernelcup.cli.backend import opening
+from kernelcup.cli.backend import choosing
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import operations as routes
 from kernelcup.http.pages.admin.forms import perform
@@ -39,18 +39,13 @@ FIXED = {
     ("bot/commands/reviews.py", "open_reviews"): {"after_id"},  # the first ones; the others come after these
     ("popcorn/administration.py", "make_invites"): {"label"},
     ("http/pages/admin/new_boards.py", "create"): {"over"},  # a deadline in its form is ahead
-    ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
-    ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("popcorn/administration.py", "unpause"): {"key"},
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
-    ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
     ("cli/operate/demo.py", "create_token"): {"kind", "days"},  # on this machine, and revoked at once
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
-    ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
     ("popcorn/leaderboards.py", "history"): {"before_id"},  # the newest
-    ("http/pages/admin/manage.py", "start"): {"top"},  # of a final: the usual number
 }
 """Arguments that a door leaves out on purpose."""
 
@@ -176,7 +171,7 @@ def test_a_command_hands_on_all_that_is_said(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(opening, "open_backend", lambda *_: Opened())
+    monkeypatch.setattr(choosing, "open_backend", lambda *_: Opened())
     root = typer.Typer()
     root.callback()(lambda: None)
     group = typer.Typer()

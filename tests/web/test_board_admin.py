@@ -24,8 +24,8 @@ from builders import (
 )
 from kernelcup.app.boards import boards, changes
 from kernelcup.app.boards.deadlines import parse_deadline
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.boards.trial import Tried
 from kernelcup.app.machines import calibrations
 from kernelcup.app.people import audit_log
 from kernelcup.app.queue import lifecycle

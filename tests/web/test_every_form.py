@@ -120,7 +120,7 @@ def kind_of(path: str) -> str:
     plain = urlsplit(path).path
     plain = re.sub(r"/\d+", "/1", plain)
     plain = re.sub(r"^/(u|c|event|e)/[^/]+", r"/\1/x", plain)
-    plain = re.sub(r"^/admin/(users|machines)/[^/]+", r"/admin/\1/x", plain)
+    plain = re.sub(r"^/admin/(users|machines|devices)/[^/]+", r"/admin/\1/x", plain)
     return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
 from kernelcup.app.courses import membership
-from kernelcup.app.news import moments
+from kernelcup.app.news import newsroom
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup_harness.protocol import Mode
@@ -137,7 +137,7 @@ def test_a_closed_board_is_not_there_in_feed_badge_and_card(client, db, clock, p
     ada, eve = person("ada"), person("eve", Role.CREATOR)
     membership.add_member(db, OPERATOR, "secret", "ada", now=NOW)
     judging.judge(1000)
-    moments.note_due(db, clock())
+    newsroom.note_due(db, clock())
     for address in ("/b/secret/feed.atom", "/b/secret/badge.svg?user=ada", "/b/secret/card.png"):
         unknown = client.get(address.replace("secret", "unheard"))
         for headers in ({}, eve.headers):

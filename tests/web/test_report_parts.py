@@ -9,7 +9,7 @@ import re
 import pytest
 import reports
 
-from kernelcup.http.pages.submissions import close_up, difference, report_plots, report_words
+from kernelcup.http.pages.submissions import difference, report_plots, report_words
 from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import MINUS
 from kernelcup_harness.protocol import Difference, Mismatch, StageName, Timing
@@ -44,7 +44,7 @@ def element(*position: int) -> Difference:
     return Difference(position=list(position), expected="1.5", actual="0")
 
 
-def drawn(found: close_up.CloseUp | None) -> list[str]:
+def drawn(found: report_words.CloseUp | None) -> list[str]:
     """Return a close-up as text: x is wrong, . is right, ? is not known."""
     assert found is not None
     letters = {"wrong": "x", "right": ".", "unknown": "?"}
@@ -53,7 +53,7 @@ def drawn(found: close_up.CloseUp | None) -> list[str]:
 
 def test_close_up_shows_the_first_wrong_elements_among_their_neighbours() -> None:
     case = next(each for stage in reports.wrong().stages for each in stage.cases if each.mismatch is not None)
-    found = close_up.close_up(case.mismatch)
+    found = report_words.close_up(case.mismatch)
     assert drawn(found) == ["995|........", "996|........", "997|........", "998|........", "999|..xxxxx?"]
     assert found is not None
     assert found.columns == tuple(range(982, 990))
@@ -68,7 +68,7 @@ def test_close_up_of_few_wrong_elements_knows_that_all_others_are_right() -> Non
         tiles=[[0, 2]],
         first=[element(1, 49, 0), element(2, 0, 1)],
     )
-    found = close_up.close_up(few)
+    found = report_words.close_up(few)
     assert drawn(found) == [
         "1, 48|........",
         "1, 49|x.......",
@@ -82,7 +82,7 @@ def test_close_up_of_few_wrong_elements_knows_that_all_others_are_right() -> Non
 
 def test_close_up_of_one_dimension_is_a_row_within_its_ends() -> None:
     last = mismatch(shape=[5000], total=5000, wrong=1, tiles=[[0, 1]], first=[element(4999)])
-    assert drawn(close_up.close_up(last)) == ["|.......x"]
+    assert drawn(report_words.close_up(last)) == ["|.......x"]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_close_up_of_one_dimension_is_a_row_within_its_ends() -> None:
 )
 def test_no_close_up_where_the_map_shows_elements_or_a_report_makes_no_sense(other) -> None:
     values = {"shape": [150, 100], "total": 15_000, "tiles": [[0, 2]], "first": [element(1, 1)]}
-    assert close_up.close_up(mismatch(**values)) is not None
-    assert close_up.close_up(mismatch(**(values | other))) is None
+    assert report_words.close_up(mismatch(**values)) is not None
+    assert report_words.close_up(mismatch(**(values | other))) is None
 
 
 def test_samples_far_from_the_mean_stay_at_the_end_of_the_scale() -> None:

@@ -41,10 +41,10 @@ from kernelcup.errors import (
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.gpu_health.probe import facts_here
 from kernelcup.launchers.local.calibrate import Place
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.launchers.local.launcher import make as make_local
-from kernelcup.launchers.machine_facts import facts_here
 from kernelcup_harness.protocol import MOST_EVENTS, JobSpec, ProtocolError, from_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

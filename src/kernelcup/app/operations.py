@@ -4,91 +4,64 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kernelcup.app import personal_data, stats, status, upkeep
-from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
-from kernelcup.app.courses import class_list, courses, extensions, grades, joining, membership
-from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
-from kernelcup.app.machines import agreement, machines, outages, reservations
-from kernelcup.app.news import bell, stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
-from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
-from kernelcup.app.queue import estimates, shown
-from kernelcup.app.results import (
-    brief,
-    common_errors,
-    comparisons,
-    dataset,
-    docket,
-    finals,
-    freezes,
-    handed_in,
-    rejudge,
-    reviews,
-    table,
-    winners,
-)
-from kernelcup.app.rules import limits, pauses
-from kernelcup.app.submissions import handout, submit, withdrawal
 
 MODULES = (
-    boards,
-    managing,
-    handout,
-    brief,
-    shown,
-    submit,
-    withdrawal,
-    table,
-    finals,
-    events,
-    open_data,
-    points,
-    registration,
-    announcements,
-    finalists,
-    comparisons,
-    estimates,
-    status,
-    outages,
-    docket,
-    stream,
-    bell,
-    webhooks,
-    accounts,
-    personal_data,
-    tokens,
-    account_linking,
-    login_links,
-    audit_log,
-    limits,
-    pauses,
-    late_exceptions,
-    courses,
-    membership,
-    joining,
-    class_list,
-    grades,
-    extensions,
-    common_errors,
-    handed_in,
-    dataset,
-    winners,
-    freezes,
-    rejudge,
-    reviews,
-    stats,
-    upkeep,
-    problem_sync,
-    machines,
-    reservations,
-    agreement,
+    "boards.boards",
+    "boards.managing",
+    "submissions.handout",
+    "results.brief",
+    "queue.shown",
+    "submissions.submit",
+    "submissions.withdrawal",
+    "results.table",
+    "results.finals",
+    "events.events",
+    "events.points",
+    "events.registration",
+    "events.announcements",
+    "events.finalists",
+    "results.comparisons",
+    "queue.estimates",
+    "status",
+    "machines.outages",
+    "results.docket",
+    "news.stream",
+    "news.bell",
+    "news.webhooks",
+    "people.accounts",
+    "personal_data",
+    "people.tokens",
+    "people.account_linking",
+    "people.login_links",
+    "people.audit_log",
+    "rules.limits",
+    "rules.pauses",
+    "boards.late_exceptions",
+    "courses.courses",
+    "courses.membership",
+    "courses.joining",
+    "courses.class_list",
+    "courses.grades",
+    "courses.extensions",
+    "results.common_errors",
+    "results.handed_in",
+    "results.dataset",
+    "results.winners",
+    "results.freezes",
+    "results.rejudge",
+    "results.reviews",
+    "stats",
+    "upkeep",
+    "boards.problem_sync",
+    "machines.machines",
+    "machines.reservations",
+    "machines.agreement",
 )
 """The modules that have operations."""
 
 
 def every() -> list[Operation]:
     """Return all operations."""
-    names = [module.__name__ for module in MODULES]
-    for name in names:
-        import_module(name)
+    names = [import_module(f"kernelcup.app.{name}").__name__ for name in MODULES]
     return sorted(OPERATIONS.values(), key=lambda operation: names.index(operation.call.__module__))

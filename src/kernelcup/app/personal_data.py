@@ -13,11 +13,12 @@ from kernelcup.app import access
 from kernelcup.app.access import Entry
 from kernelcup.app.operation import Archive, Given, operation, parts_of
 from kernelcup.app.people import accounts
-from kernelcup.app.people.accounts import Name, User
+from kernelcup.app.people.accounts import Name
 from kernelcup.app.people.queries import audit_log, personal_data, users
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.submissions import submissions, withdrawal
 from kernelcup.domain import Actor, Role, Scope
+from kernelcup.domain.answers import User
 from kernelcup.engine import Database
 from kernelcup.errors import Banned, Forbidden, InvalidValue, NotFound, ScopeMissing
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import discord
 
 from kernelcup.app.people import accounts
-from kernelcup.app.people.accounts import User
 from kernelcup.bot import guild_setup
 from kernelcup.bot.api import SERVICE
 from kernelcup.bot.messages.replies import think, who
 from kernelcup.domain import Role
+from kernelcup.domain.answers import User
 from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
 
 if TYPE_CHECKING:

@@ -55,30 +55,24 @@ def root(
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
-def lazy(module: str) -> type[LazyGroup]:
-    """Return a group whose commands a module returns when they are needed."""
+def add_lazy(parent: typer.Typer, name: str, module: str, text: str, panel: str | None = None) -> None:
+    """Add a group whose commands a module returns when they are needed."""
 
     def load() -> dict[str, Any]:
         commands: dict[str, Any] = importlib.import_module(f"kernelcup.cli.{module}").commands()
         return commands
 
-    return type("Commands", (LazyGroup,), {"load": staticmethod(load), "finishers": []})
+    group = type("Commands", (LazyGroup,), {"load": staticmethod(load), "finishers": []})
+    empty = typer.Typer(help=text, no_args_is_help=True)
+    parent.add_typer(empty, name=name, cls=group, rich_help_panel=panel)
 
 
 board.app.command("update")(board_update.update)
 board.app.command("sync")(board_sync.sync)
 board.app.command("final")(final.final)
-board.app.add_typer(
-    typer.Typer(help="Send a leaderboard's news to an https address.", no_args_is_help=True),
-    name="webhook",
-    cls=lazy("author.webhooks"),
-)
-board.app.add_typer(
-    typer.Typer(
-        help="Export files, results and winners, and list files that are alike.", no_args_is_help=True
-    ),
-    name="export",
-    cls=lazy("author.exports"),
+add_lazy(board.app, "webhook", "author.webhooks", "Send a leaderboard's news to an https address.")
+add_lazy(
+    board.app, "export", "author.exports", "Export files, results and winners, and list files that are alike."
 )
 app.command("start", rich_help_panel=COMPETE)(start.start)
 app.command("run", rich_help_panel=COMPETE)(run.run)
@@ -96,32 +90,16 @@ app.command("mcp", rich_help_panel=COMPETE)(tools.mcp)
 app.command("login", rich_help_panel=COMPETE)(login.login)
 app.command("logout", rich_help_panel=COMPETE)(login.logout)
 app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
-app.add_typer(
-    typer.Typer(help="Export a user's data, or delete the account.", no_args_is_help=True),
-    name="account",
-    cls=lazy("compete.account"),
-    rich_help_panel=COMPETE,
-)
+add_lazy(app, "account", "compete.account", "Export a user's data, or delete the account.", COMPETE)
 app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
-app.add_typer(
-    typer.Typer(help="Courses: leaderboards with one register of people, and grades.", no_args_is_help=True),
-    name="course",
-    cls=lazy("author.course"),
-    rich_help_panel=AUTHOR,
+add_lazy(
+    app, "course", "author.course", "Courses: leaderboards with one register of people, and grades.", AUTHOR
 )
-app.add_typer(
-    typer.Typer(help="Events of leaderboards: registration, teams, a table of points.", no_args_is_help=True),
-    name="event",
-    cls=lazy("author.event"),
-    rich_help_panel=AUTHOR,
+add_lazy(
+    app, "event", "author.event", "Events of leaderboards: registration, teams, a table of points.", AUTHOR
 )
-app.add_typer(
-    typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True),
-    name="admin",
-    cls=lazy("admin.tree"),
-    rich_help_panel=ADMINISTER,
-)
+add_lazy(app, "admin", "admin.tree", "Commands for operators and leaderboard managers.", ADMINISTER)
 app.command("devices", rich_help_panel=ADMINISTER)(devices.devices)
 app.command("demo", rich_help_panel=OPERATE)(demo.demo)
 app.command("doctor", rich_help_panel=OPERATE)(doctor.doctor)

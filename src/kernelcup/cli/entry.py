@@ -17,7 +17,7 @@ import typer
 from kernelcup.cli import exit_codes
 from kernelcup.cli.completion import complete
 from kernelcup.cli.failures import problem_object, write_crash
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import InvalidTask, KernelCupError
 
 # The base class of typer's usage errors; some versions have no public name for it.

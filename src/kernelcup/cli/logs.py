@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from kernelcup.cli.failures import write_crash
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import KernelCupError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,11 +18,10 @@ from kernelcup.app.operations import every
 from kernelcup.cli import wiring
 from kernelcup.cli.author import board_settings
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import JsonOption, UserOption
-from kernelcup.cli.show.json_object import fields
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, plain
 from kernelcup.errors import KernelCupError
 
 MOST_LISTED = 1000
@@ -58,12 +57,32 @@ SPOKEN: dict[Callable[..., Any], Words] = {}
 
 def say(
     call: Callable[..., Any],
-    text: Callable[[Answer], str | Iterable[str]],
-    as_json: Callable[[Answer], Mapping[str, object]],
+    text: str | Callable[[Answer], str | Iterable[str]],
+    as_json: Callable[[Answer], Mapping[str, object]] | None = None,
     next_step: Callable[[Answer], Mapping[type[KernelCupError], str]] = lambda _: {},
 ) -> None:
-    """Give an operation's command its words."""
-    SPOKEN[call] = Words(text=text, as_json=as_json, next_step=next_step)
+    """Give an operation's command its words.
+
+    Args:
+        call: The operation.
+        text: Its lines for people; a text may name what was given: ``{user} is removed``.
+        as_json: The object that ``--json`` prints; by default all that was returned.
+        next_step: What to do after an error; the answer has no value then.
+    """
+    told = (lambda answer: text.format(**answer.given)) if isinstance(text, str) else text
+    SPOKEN[call] = Words(text=told, as_json=as_json or _object, next_step=next_step)
+
+
+def echo(**keys: str) -> Callable[[Answer], dict[str, object]]:
+    """Return what makes the object for ``--json`` of what was given, by the parameters of its keys."""
+    return lambda answer: {key: answer.given[name] for key, name in keys.items()}
+
+
+def listed(
+    key: str, as_object: Callable[[Any], object] = fields, **keys: str
+) -> Callable[[Answer], dict[str, object]]:
+    """Return what makes an object of what was given, and of the list that was returned under ``key``."""
+    return lambda answer: {**echo(**keys)(answer), key: [as_object(each) for each in answer.value]}
 
 
 def add_commands(root: typer.Typer, words: str, groups: Mapping[str, str]) -> dict[str, typer.Typer]:
@@ -82,6 +101,29 @@ def add_commands(root: typer.Typer, words: str, groups: Mapping[str, str]) -> di
             *between, last = operation.command.removeprefix(f"{words} ").split()
             (known[between[0]] if between else root).command(last)(command(operation))
     return known
+
+
+def commands_of(
+    words: str,
+    *,
+    groups: Mapping[str, str] | None = None,
+    by_hand: Mapping[str, Callable[..., None]] | None = None,
+    order: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the commands of a group by name: those of its operations, and those that are written by hand.
+
+    Args:
+        words: Its words, such as ``board export``.
+        groups: Help of the groups in it, by name.
+        by_hand: Commands beside those of operations.
+        order: The first commands in its help; all others follow.
+    """
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, words, groups or {})
+    for name, call in (by_hand or {}).items():
+        group.command(name)(call)
+    root: Any = typer.main.get_group(group)
+    return {name: root.commands[name] for name in dict.fromkeys((*order, *root.commands))}
 
 
 def command(operation: Operation) -> Callable[..., None]:

@@ -110,7 +110,6 @@ class Api(Calls):
         """Submit files; if the server does not answer, try again with the same key.
 
         Args:
-            code: The files.
             mode: The mode of the submission.
             key: The idempotency key: several requests with the same key submit once.
             board: The leaderboard; by default the one that the file names.

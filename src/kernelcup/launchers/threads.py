@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchLost
 from kernelcup.launchers.base import Event, LaunchResult, MachineReading, Order, Polled
-from kernelcup.launchers.machine_facts import facts_here
+from kernelcup.launchers.gpu_health.probe import facts_here
 from kernelcup_harness.protocol import JobSpec
 
 

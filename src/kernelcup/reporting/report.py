@@ -149,7 +149,6 @@ def blocks(
     """Yield all that a report says, in the order in which it is read.
 
     Args:
-        report: The report.
         score: The score that was stored with the result; the report may lack some of the data behind it.
         ranking_by: How a score is computed from times; None where that is not known, or nothing earns a score.
         best: The current first place, if known.

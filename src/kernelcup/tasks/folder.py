@@ -1,19 +1,18 @@
-"""Load a task folder: ``task.yml`` and the files that it names."""
+"""Load a task folder: ``task.yml``, the files that it names, and the figures of its statement."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import posixpath
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kernelcup.domain import Language, StageLimits, Task
 from kernelcup.tasks.manifest.cases import read_cases
-from kernelcup.tasks.manifest.harness_choice import (
-    Configuration,
-    check_c_reference,
-    read_configuration,
-)
+from kernelcup.tasks.manifest.harness_choice import Configuration, check_c_reference, read_configuration
 from kernelcup.tasks.manifest.null_waivers import check_waivers
 from kernelcup.tasks.manifest.problems import Findings, single_problem
 from kernelcup.tasks.manifest.reference import check_reference, parse_sources
@@ -23,9 +22,39 @@ from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
 from kernelcup.tasks.manifest.yaml_text import Document, read_yaml
 from kernelcup.tasks.sources.files import SourceReader, Sources, read_data, read_sources, read_templates
-from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
-from kernelcup.tasks.statement import read_figures
+from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable, locate
 from kernelcup_harness.protocol import HarnessKind, Parameters
+
+FIGURE = re.compile(r"!\[[^\]\n]*\]\(([\w./-]+)\)")
+"""A figure of the folder in a statement; its name has no scheme and no host."""
+SIGNATURES = {".png": b"\x89PNG\r\n\x1a\n", ".jpg": b"\xff\xd8\xff", ".jpeg": b"\xff\xd8\xff"}
+"""The kinds that are shown: of SVG a part could be a script."""
+MOST_BYTES = 1 << 20
+"""Of one figure."""
+
+
+def read_figures(description: str, tree: Tree, base: str) -> dict[str, str]:
+    """Return the figures that a statement shows, in base64 by file name; :func:`remarks` names the others."""
+    found: dict[str, str] = {}
+    for name in FIGURE.findall(description):
+        with suppress(Unreadable):
+            content = tree.read(locate(base, name))
+            signature = SIGNATURES.get(name[name.rfind(".") :].lower())
+            if signature and content.startswith(signature) and len(content) <= MOST_BYTES:
+                found[name] = base64.b64encode(content).decode()
+    return found
+
+
+def remarks(task: Task) -> Iterator[str]:
+    """Yield what of a statement no page shows as its author meant it."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", task.description, flags=re.DOTALL)
+    for name in set(FIGURE.findall(text)) - set(task.figures):
+        yield f"description: `{name}` is not shown: the folder has no .png or .jpg of at most 1 MiB by this name"
+    if html := re.search(r"</?[a-z][a-z0-9]*\b[^<>\n]*>", text, re.IGNORECASE):
+        yield f"description: `{html[0]}` is shown as it is written: statements are Markdown without HTML"
+    if far := re.search(r"!\[[^\]\n]*\]\((?:\w+:|//)[^)]*\)", text):
+        yield f"description: `{far[0]}` is not shown: figures lie in the task's folder"
+
 
 TASK_FILE = "task.yml"
 # Replacements for invalid required keys, so that the rest is checked as well.

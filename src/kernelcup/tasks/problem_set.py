@@ -10,12 +10,14 @@ from pathlib import Path
 from kernelcup.domain import Task
 from kernelcup.errors import InvalidTask, Problem
 from kernelcup.tasks.folder import TASK_FILE, load_folder
-from kernelcup.tasks.loader import require
+from kernelcup.tasks.loader import load_task, require
 from kernelcup.tasks.manifest.problems import Findings, raise_problems, single_problem
 from kernelcup.tasks.manifest.schema import ProblemEntryShape, ProblemSetShape
 from kernelcup.tasks.manifest.validation import validate
 from kernelcup.tasks.manifest.yaml_text import read_yaml
+from kernelcup.tasks.sources.roots import ENDINGS
 from kernelcup.tasks.sources.trees import FolderTree, Unreadable, reject_odd_target
+from kernelcup_harness.protocol import HarnessKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,3 +197,20 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_path(path: Path, harness: HarnessKind | None = None) -> tuple[Problem, ...]:
+    """Return all problems of the task or problem set at ``path``, empty if there are none.
+
+    ``harness`` overrides the harness that a task chooses itself.
+
+    Raise ``NotFound`` if there is nothing at ``path``.
+    """
+    try:
+        if path.suffix in ENDINGS and path.name != TASK_FILE and not path.is_dir():
+            load_problem_set(path)
+        else:
+            load_task(path, harness=harness)
+    except InvalidTask as error:
+        return error.problems
+    return ()

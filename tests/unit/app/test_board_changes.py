@@ -16,7 +16,7 @@ from kernelcup.app.boards import boards
 from kernelcup.app.boards.changes import preview_update, update_board
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.queue import lifecycle
-from kernelcup.app.queue.queries import job_durations, jobs
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.submissions import events
 from kernelcup.domain import (
     NOBODY,
@@ -130,10 +130,8 @@ def test_a_preview_says_what_would_have_to_be_judged_again(db, judge) -> None:
     judge("H100", user="ada", mode=Mode.TEST)
     with db.write() as session:
         for device in ("H100", "A100"):
-            job_durations.add(session, device=device, mode=Mode.LEADERBOARD, seconds=0)
-        pace = {
-            device: job_durations.of_device(session, device)[Mode.LEADERBOARD] for device in ("H100", "A100")
-        }
+            jobs.add_duration(session, device=device, mode=Mode.LEADERBOARD, seconds=0)
+        pace = {device: jobs.mean_durations(session, device)[Mode.LEADERBOARD] for device in ("H100", "A100")}
     seen = preview(db, task=OTHER)
     assert seen.needs_rejudge
     assert seen.reasons == ("the score is computed in another way",)

@@ -9,7 +9,7 @@ import pytest
 from builders import make_board, make_device, make_submission
 from fake_fleet import FakeEngine, FakeFleet
 from kernelcup.app.people.user_names import actor_of
-from kernelcup.app.queue import adoption, lifecycle
+from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.queue.progress import JobFinished, JobRetried
 from kernelcup.app.submissions.submissions import show_submission
@@ -104,7 +104,7 @@ def test_a_call_that_nobody_adopts_is_lost_after_a_while(stage: Stage) -> None:
     stage.look(stage.dispatcher("first"))
     stage.clock.advance(61)
     assert lifecycle.reclaim(stage.db, now=stage.clock()) == []
-    stage.clock.advance(adoption.ADOPT_WITHIN.total_seconds())
+    stage.clock.advance(lifecycle.ADOPT_WITHIN.total_seconds())
     assert len(lifecycle.reclaim(stage.db, now=stage.clock())) == 1
     assert (stage.view.state, stage.view.attempt) == (JobState.QUEUED, 2)
 

@@ -11,10 +11,10 @@ import pytest
 from builders import NOW, make_actor, make_calibration, make_device, make_task
 from kernelcup.app.boards import boards
 from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.local_trial import check_budget
 from kernelcup.app.boards.queries import task_versions
-from kernelcup.app.boards.trial import Tried
 from kernelcup.app.machines import calibrations
 from kernelcup.domain import OPERATOR, BoardSettings, Role, StageLimits, Task
 from kernelcup.errors import BrokenChecker, Conflict, MachineTooSmall, OwnHarnessNeeded, TaskTooSlow

@@ -9,7 +9,7 @@ import pytest
 
 from builders import NOW, make_actor, make_board
 from kernelcup.app.access import HERE
-from kernelcup.app.courses import joining, membership
+from kernelcup.app.courses import class_list, joining, membership
 from kernelcup.app.people import accounts
 from kernelcup.app.people.audit_log import entries
 from kernelcup.app.people.login_links import LoginLink, make_links, open_links, revoke_links, use_login_link
@@ -111,10 +111,10 @@ def test_a_link_lasts_three_days_at_most(db, hours) -> None:
 
 
 def test_a_list_is_names_or_a_class_list() -> None:
-    assert membership.names_in("ada\n\n bob \n") == ["ada", "bob"]
-    assert membership.names_in("\ufeffUser,pseudonym\nada,fox\nbob,\n") == ["ada", "bob"]
+    assert class_list.names_in("ada\n\n bob \n") == ["ada", "bob"]
+    assert class_list.names_in("\ufeffUser,pseudonym\nada,fox\nbob,\n") == ["ada", "bob"]
     with pytest.raises(InvalidValue) as told:
-        membership.names_in("label,user\nAda L.,ada\nCarol M.,\n,,x\n")
+        class_list.names_in("label,user\nAda L.,ada\nCarol M.,\n,,x\n")
     assert str(told.value).splitlines() == [
         "line 4: 3 cells, where the header has 2",
         "line 3: no name in the column `user`",
@@ -123,7 +123,7 @@ def test_a_list_is_names_or_a_class_list() -> None:
 
 def test_an_invite_makes_an_account_once(db) -> None:
     make_board(db, name="week1", visibility=Visibility.CLOSED)
-    made = membership.import_members(db, OPERATOR, "week1", "label,pseudonym\nAda L.,fox\n", now=NOW)
+    made = class_list.import_members(db, OPERATOR, "week1", "label,pseudonym\nAda L.,fox\n", now=NOW)
     code = made.codes[0].code
     with pytest.raises(InvalidValue):
         joining.join_as_new(db, code, "a/b", now=NOW)

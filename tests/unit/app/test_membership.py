@@ -8,11 +8,11 @@ import pytest
 from builders import NOW, make_actor, make_board, make_submission
 from kernelcup import errors
 from kernelcup.app.boards.boards import list_boards
+from kernelcup.app.courses.class_list import import_members
 from kernelcup.app.courses.joining import join
 from kernelcup.app.courses.membership import (
     HIDDEN_CODE,
     add_member,
-    import_members,
     list_invites,
     make_invites,
     members,

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
 from kernelcup.app.boards import boards, problem_sync
 from kernelcup.app.boards.git_source import fetch_here, fetch_problems
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult, sync_problem_set
-from kernelcup.app.boards.trial import Tried
 from kernelcup.app.queue import lifecycle
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.app.boards.trial import Tried
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.cli import wiring
 from kernelcup.cli.entry import execute
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from kernelcup.cli.show.plain_text import LONGEST_LINE, plain, shortened
+from kernelcup.cli.show.output import LONGEST_LINE, plain, shortened
 
 
 def test_control_characters_become_visible() -> None:

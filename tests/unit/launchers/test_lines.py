@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelcup.errors import BadReport
-from kernelcup.launchers.local.pipes import LineBuffer, Tail
+from kernelcup.launchers.local.harness_output import LineBuffer, Tail
 
 
 @given(st.lists(st.binary().filter(lambda line: b"\n" not in line), min_size=1), st.integers(1, 7))

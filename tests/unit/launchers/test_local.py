@@ -122,7 +122,7 @@ def test_a_harness_that_is_killed_is_lost(launch, body: str) -> None:
 
 
 def test_a_line_without_end_is_cut_off(launch, monkeypatch) -> None:
-    monkeypatch.setattr("kernelcup.launchers.local.pipes.LineBuffer.__init__.__defaults__", (1000,))
+    monkeypatch.setattr("kernelcup.launchers.local.harness_output.LineBuffer.__init__.__defaults__", (1000,))
     with pytest.raises(BadReport, match="more than 1,000 bytes"):
         launch("while True: sys.stdout.write('x' * 100)")
 

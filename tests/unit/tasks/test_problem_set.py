@@ -7,8 +7,7 @@ import pytest
 from task_builders import files_with, write_task
 
 from kernelcup.errors import InvalidTask, NotFound
-from kernelcup.tasks.check import check_path
-from kernelcup.tasks.problem_set import load_problem_set, survey_problem_set
+from kernelcup.tasks.problem_set import check_path, load_problem_set, survey_problem_set
 
 ENTRY = {"directory": "pmpp/copy", "name": "copy_v2", "deadline": "2026-06-30", "gpus": ["H100", "A100"]}
 

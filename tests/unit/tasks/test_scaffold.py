@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from kernelcup.errors import Conflict, InvalidValue
-from kernelcup.tasks.check import check_path
 from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.problem_set import check_path
 from kernelcup.tasks.scaffold import copy_example, new_task
 from kernelcup.tasks.shipped import shipped_tasks
 

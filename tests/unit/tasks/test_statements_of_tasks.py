@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernelcup.domain import Task
+from kernelcup.tasks.folder import MOST_BYTES, remarks
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.statement import MOST_BYTES, remarks
 from kernelcup.tasks.writer import write_task
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"

@@ -7,8 +7,8 @@ import pytest
 from task_builders import DROP, KEYS, files_with, problems_of, task_files, task_yml, write_task, write_zip
 
 from kernelcup.errors import InvalidTask
-from kernelcup.tasks.check import check_path
 from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.problem_set import check_path
 
 SUBMISSION = {"name": "submission.py", "source": "@SUBMISSION@"}
 

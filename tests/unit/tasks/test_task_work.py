@@ -7,7 +7,7 @@ from task_builders import problems_of, write_task
 
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.manifest.expressions import BadExpression, Expression
+from kernelcup.tasks.manifest.work import BadExpression, Expression
 from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup_harness.protocol import (
     Backend,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelcup.tasks.value_classes import shown_files
+from kernelcup.tasks.job_spec import shown_files
 
 REFERENCE = '''\
 import collections

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 from kernelcup.app import access
 from kernelcup.app.boards.board_events import check_event, check_joins
-from kernelcup.app.boards.judgeable import check_judgeable
+from kernelcup.app.boards.judgeable import TaskTrial, check_judgeable
 from kernelcup.app.boards.judging import MadeBoard, choose_judging, counters_notes
 from kernelcup.app.boards.queries import boards, task_versions
-from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import After, Board, Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import check_user_name

@@ -12,14 +12,13 @@ from operator import attrgetter
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.board_events import check_event, check_joins
-from kernelcup.app.boards.judgeable import check_judgeable
+from kernelcup.app.boards.judgeable import TaskTrial, Tried, check_judgeable
 from kernelcup.app.boards.judging import check_answers, check_harness, trial_notes, try_version
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.boards.settings import TYPES, BoardChanges
 from kernelcup.app.boards.task_diff import CaseChange, FileChange, TaskChanges, compare
-from kernelcup.app.boards.trial import TaskTrial, Tried
 from kernelcup.app.people.queries import audit_log
-from kernelcup.app.queue.queries import job_durations, jobs
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.rejudge import RejudgePlan, rejudge_board
@@ -308,7 +307,7 @@ def _affected(session: Session, board: Leaderboard) -> tuple[Affected, ...]:
     found = []
     for device in sorted({*entries, *judged}):
         count = judged.get(device, 0)
-        pace = job_durations.of_device(session, device).get(Mode.LEADERBOARD)
+        pace = jobs.mean_durations(session, device).get(Mode.LEADERBOARD)
         found.append(
             Affected(
                 device=device,

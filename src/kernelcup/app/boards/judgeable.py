@@ -1,8 +1,10 @@
-"""Check that devices can judge a task: on any other device, each submission would end as internal_error."""
+"""What can judge a task: the devices, on others each submission would end as internal_error; and its trial."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from kernelcup.domain import Device, Language, Task
 from kernelcup.errors import EnvironmentMissing, InvalidValue
@@ -15,7 +17,6 @@ def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | 
     """Raise ``InvalidValue`` if one of a leaderboard's devices cannot judge its task.
 
     Args:
-        task: The task.
         names: The leaderboard's devices.
         known: The configured devices; None means unknown, so nothing is refused.
     """
@@ -97,3 +98,44 @@ def _instead(known: Sequence[Device]) -> str:
     if not others:
         return "There is no other device here."
     return f"Use another device: {', '.join(others)}."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """The result of trying a task under the standard harness."""
+
+    fault: str = ""
+    """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
+    undecided: str = ""
+    """Why this machine is too small to try it; empty if it is not."""
+    loose: tuple[str, ...] = ()
+    """The wrong answers that the checker accepts, a sentence each."""
+    untried: str = ""
+    """Why not all wrong answers were tried; empty if they were."""
+    seeds_below: int | None = None
+    """The largest bound below which seeds make no poorer inputs; None if no seed does."""
+    seeds_poor: bool = False
+    """Whether even the smallest allowed bound makes poorer inputs."""
+    seeds_open: bool = False
+    """Whether seeds are few, and inputs follow from them alone."""
+    seeds_why: str = ""
+    """The effect of larger seeds, in words."""
+    takes: str = ""
+    """What a ranked run takes, in words; empty if not measured."""
+    reference_s: tuple[float, ...] = ()
+    """Seconds of a call of the reference with input and check, benchmark by benchmark; empty if not measured."""
+
+
+class TaskTrial(Protocol):
+    """Tries tasks."""
+
+    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
+        """Try a task for these devices; return None if it cannot be tried now.
+
+        Args:
+            solutions: Whether each template that the task's own harness accepts must pass as well.
+
+        Raises:
+            TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
+        """
+        ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from kernelcup.app.boards.trial import TaskTrial, Tried
+from kernelcup.app.boards.judgeable import TaskTrial, Tried
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.domain import Language, Leaderboard, Task
 from kernelcup.engine import Session

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernelcup.app.boards.trial import Tried
+from kernelcup.app.boards.judgeable import Tried
 from kernelcup.domain import Device, Task
 from kernelcup.errors import LaunchCancelled, LaunchError, TaskTooSlow
 from kernelcup.launchers.local import lint

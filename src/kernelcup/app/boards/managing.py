@@ -19,11 +19,10 @@ from kernelcup.app.boards.boards import (
     make_board,
 )
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
-from kernelcup.app.boards.judgeable import why_not
+from kernelcup.app.boards.judgeable import TaskTrial, why_not
 from kernelcup.app.boards.judging import MadeBoard, choose_judging
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import Changes
-from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task

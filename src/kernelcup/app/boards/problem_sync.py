@@ -14,11 +14,10 @@ from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
 from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.git_source import FOLDER, fetch_problems
-from kernelcup.app.boards.judgeable import check_judgeable
+from kernelcup.app.boards.judgeable import TaskTrial, check_judgeable
 from kernelcup.app.boards.judging import choose_judging
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import KEEP, SETTINGS, BoardChanges, Keep
-from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility

@@ -310,7 +310,7 @@ def _grade(
         attempts=len({each.submission_id for each in mine}),
         tests_passed="" if last is None else passed.get(last.job_id, ""),
         last_try=mine[-1].created_at if mine else None,
-        last_verdict=_verdict_of(last),
+        last_verdict=("" if last is None or last.verdict is None else last.verdict.value),
         correct=any(
             _is_judged(each) and each.verdict is Verdict.ACCEPTED and each.ruling is not Ruling.HIDDEN
             for each in mine
@@ -318,10 +318,6 @@ def _grade(
         submission=None if counted is None else counted.submission,
         because=because,
     )
-
-
-def _verdict_of(last: tries.Tried | None) -> str:
-    return "" if last is None or last.verdict is None else last.verdict.value
 
 
 def _key(session: Session, course: Course, board: str | None) -> str:

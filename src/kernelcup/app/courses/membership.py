@@ -10,12 +10,6 @@ from typing import Annotated
 from kernelcup.app import access
 from kernelcup.app.boards.late_exceptions import find_user
 from kernelcup.app.courses import courses
-from kernelcup.app.courses.class_list import (
-    ImportResult,
-    class_of,
-    import_members,
-    names_in,
-)
 from kernelcup.app.courses.courses import CourseName
 from kernelcup.app.courses.invite_codes import (
     MOST_INVITES,
@@ -36,22 +30,6 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.domain.answers import Course, Invite, Member
 from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound
-
-__all__ = [
-    "HIDDEN_CODE",
-    "ImportResult",
-    "Invite",
-    "Member",
-    "add_member",
-    "class_of",
-    "import_members",
-    "list_invites",
-    "make_invites",
-    "members",
-    "names_in",
-    "remove_member",
-    "revoke_invite",
-]
 
 HIDDEN_CODE = "?"
 """Shown instead of a code that also opens courses that the reader does not manage."""
@@ -105,11 +83,9 @@ def make_invites(
     """Create codes, each of which lets one user into the leaderboards' courses.
 
     Args:
-        db: The database.
         actor: A manager of all the leaderboards.
         boards: Names of the leaderboards.
         count: How many codes.
-        now: The time.
         label: The person or group that they are meant for.
         pseudonym: The name that others see for the user; only with a single code.
 

@@ -17,8 +17,9 @@ from kernelcup.app.boards.boards import creator_id, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.events.queries import events, teams
 from kernelcup.app.events.settings import Changes, check_settings, texts_of
-from kernelcup.app.operation import Board, Given, operation
+from kernelcup.app.operation import Archive, Board, Given, operation
 from kernelcup.app.people.queries import audit_log
+from kernelcup.app.results import dataset
 from kernelcup.app.results.queries import runs
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
 from kernelcup.domain.events import Event, EventSettings
@@ -210,3 +211,19 @@ def _is_seen(session: Session, event: Event, viewer: Actor, seen: set[str]) -> b
     if event.text or access.manages_event(viewer, event) or event.name.lower() in seen:
         return True
     return viewer.user_id is not None and teams.is_registered(session, event.id, viewer.user_id)
+
+
+@operation(
+    "GET", "/events/{event}/dataset.zip", "event dataset", subject="events", is_slow=True, is_aside=True
+)
+def export_event(db: Database, actor: Actor, event: EventName, *, now: datetime) -> Archive:
+    """Export the ranked results of an event's leaderboards in one dataset, as that of one leaderboard.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the event or a leaderboard of it.
+        InvalidValue: pyarrow is not installed where this runs.
+    """
+    with db.read() as session:
+        found = find_managed_event(session, event, actor)
+        names = [each.name for each in boards_of(session, found, actor)]
+    return dataset.archive(found.name, [dataset.dataset_of(db, actor, each, now=now) for each in names], now)

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kernelcup.app.machines import order_files
+from kernelcup.app.machines.agents import without_content
 from kernelcup.app.machines.call_watch import CallWatch
 from kernelcup.app.machines.machines import AGENT, MachineState, state_of
 from kernelcup.app.machines.queries import calls, machines
@@ -63,7 +63,7 @@ class AgentLauncher:
                 machine=max(free)[1],
                 device=order.device.name,
                 order={
-                    "spec": order_files.without_content(to_json(order.spec)),
+                    "spec": without_content(to_json(order.spec)),
                     "harness_hash": order.harness_hash,
                 },
                 limit_s=limit_s(order.spec) + FETCH_S,

@@ -2,22 +2,23 @@
 
 An agent connects out and asks for jobs; the answer waits until there is one. A call is given again until the
 agent lists it as running, so that an answer may get lost. Only the clock of the service counts.
+
+Orders hold the hashes of kept binaries; an agent gets their content.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kernelcup.app.machines import order_files
 from kernelcup.app.machines.calibrations import DatabaseBook, Known
 from kernelcup.app.machines.machines import RAY, SILENT, log_changes
 from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import CallState
-from kernelcup.app.machines.queries.machines import Machine
+from kernelcup.app.machines.queries.machines import Machine as Machine  # for doors, which know no queries
 from kernelcup.app.people import secret_values
 from kernelcup.domain import Device
 from kernelcup.engine import Database, Session
@@ -27,23 +28,25 @@ from kernelcup.launchers import outcomes
 from kernelcup.launchers.local.calibrate import Place
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
-__all__ = [
-    "AgentJob",
-    "Errand",
-    "Machine",
-    "Waiting",
-    "ask",
-    "authenticate",
-    "calibrated",
-    "check_offer",
-    "connect",
-    "disconnect",
-    "place",
-    "take_news",
-    "take_report",
-    "to_wake",
-    "upload_urls",
-]
+
+def without_content(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a job as JSON without the content of its kept binaries, for the database."""
+    return _with_files(spec, lambda _digest: "")
+
+
+def filled(db: Database, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return such a job with the content again; a file that is gone meanwhile, or cannot be reached, stays empty."""
+    return _with_files(spec, db.files.gz64)
+
+
+def _with_files(spec: dict[str, Any], content: Callable[[str], str]) -> dict[str, Any]:
+    changed = {
+        side: {**kept, "files": [{**each, "gz64": content(each["sha256"])} for each in kept["files"]]}
+        for side in ("binary", "rival_binary")
+        if (kept := spec.get(side)) is not None
+    }
+    return {**spec, **changed}
+
 
 EVERYWHERE = {"cpu", "emulated"}
 """Devices that every machine has beside its GPUs."""
@@ -171,7 +174,6 @@ def ask(
     """Return what an agent shall do. Raise ``Conflict`` if its session has ended.
 
     Args:
-        db: The database.
         machine: The agent's machine.
         agent: Its session.
         running: The calls that it works on.
@@ -198,7 +200,7 @@ def ask(
             AgentJob(
                 call=each.id,
                 device=each.device,
-                spec=order_files.filled(db, each.order["spec"]),
+                spec=filled(db, each.order["spec"]),
                 harness_hash=each.order["harness_hash"],
             )
             for each in given
@@ -290,7 +292,6 @@ def upload_urls(
     """Return where an agent may put files of a call by itself, None for the server itself; by their hashes.
 
     Args:
-        db: The database.
         machine: The agent's machine.
         call_id: The call.
         files: The sizes in bytes of gzip files, by the SHA-256 of their content.

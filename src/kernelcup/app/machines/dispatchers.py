@@ -15,8 +15,6 @@ from kernelcup.engine import Database, Session
 ALIVE_FOR = timedelta(seconds=60)
 """The length of a lease: a dispatcher that was silent for longer has lost its jobs as well."""
 
-__all__ = ["DispatcherInfo", "alive", "check_in", "check_out", "list_alive", "list_servers"]
-
 FORGOTTEN_AFTER = timedelta(days=1)
 
 

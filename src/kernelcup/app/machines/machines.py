@@ -19,6 +19,7 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.engine import Database, Session
+from kernelcup.engine.rows import made_of
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.launchers.base import MachineReading
 
@@ -165,20 +166,14 @@ def list_machines(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> li
         ranks = machines.ranking(session)
         running = jobs.running_on(session)
         return [
-            MachineView(
-                name=each.name,
-                launcher=each.launcher,
+            made_of(
+                each,
+                MachineView,
                 state=state_of(each, now),
                 host_class=host_class(each),
                 slots=dict(each.slots),
-                is_own=each.is_own,
-                is_draining=each.is_draining,
                 running=running.get(each.name, []),
-                trouble=each.trouble,
-                busy_s=each.busy_s,
-                cost=each.cost,
                 ranks=sorted(names[board] for board, some in ranks.items() if each.name in some),
-                seen_at=each.seen_at,
             )
             for each in machines.every(session)
         ]

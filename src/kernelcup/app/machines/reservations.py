@@ -20,8 +20,6 @@ from kernelcup.domain.answers import Reservation
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound
 
-__all__ = ["Reservation", "cancel", "list_reservations", "reserve", "reserved_now"]
-
 LONGEST_REASON = 500
 
 

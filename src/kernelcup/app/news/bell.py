@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.news import stream
-from kernelcup.app.news.queries import bell, news
+from kernelcup.app.news.queries import news
 from kernelcup.app.news.stream import Item
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.domain import Actor, Scope
@@ -39,12 +39,12 @@ def show_bell(db: Database, actor: Actor, *, limit: Limit = 50) -> Bell:
     with db.read() as session:
         seen = access.visible_boards(session, actor)
         ids = [each.id for each in seen]
-        state = bell.state(session, user_id)
-        found = bell.items(session, user_id, board_ids=ids, limit=limit)
+        state = news.bell_state(session, user_id)
+        found = news.bell_items(session, user_id, board_ids=ids, limit=limit)
         return Bell(
             items=stream.shown(session, found, seen, actor),
             read=state.read,
-            unread=bell.count(session, user_id, board_ids=ids, after_id=state.read),
+            unread=news.bell_count(session, user_id, board_ids=ids, after_id=state.read),
             wanted=state.wanted,
         )
 
@@ -65,7 +65,7 @@ def read_bell(
     user_id = _user(actor, Scope.SUBMIT)
     with db.write() as session:
         newest = news.newest_id(session)
-        bell.set_read(session, user_id, newest if until is None else min(until, newest))
+        news.set_bell_read(session, user_id, newest if until is None else min(until, newest))
 
 
 @operation("PUT", "/bell", subject="news", personal=True)
@@ -79,18 +79,18 @@ def set_bell(
     """
     user_id = _user(actor, Scope.SUBMIT)
     with db.write() as session:
-        bell.set_wanted(session, user_id, wanted)
+        news.set_bell_wanted(session, user_id, wanted)
 
 
 def unread(db: Database, actor: Actor) -> int | None:
     """Return how much of the bell a user has not read, None for one who does without it."""
     user_id = _user(actor, Scope.READ)
     with db.read() as session:
-        state = bell.state(session, user_id)
+        state = news.bell_state(session, user_id)
         if not state.wanted:
             return None
         ids = [each.id for each in access.visible_boards(session, actor)]
-        return bell.count(session, user_id, board_ids=ids, after_id=state.read)
+        return news.bell_count(session, user_id, board_ids=ids, after_id=state.read)
 
 
 def concerned(db: Database, after_id: int | None) -> tuple[int, dict[int | None, int]]:
@@ -100,7 +100,7 @@ def concerned(db: Database, after_id: int | None) -> tuple[int, dict[int | None,
     """
     with db.read() as session:
         newest = news.newest_id(session)
-        return newest, {} if after_id is None else bell.concerned(session, after_id=after_id)
+        return newest, {} if after_id is None else news.concerned(session, after_id=after_id)
 
 
 def _user(actor: Actor, scope: Scope) -> int:

@@ -21,6 +21,7 @@ from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import identities, users
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Named, NewsKind, Role, Scope, UserName
 from kernelcup.engine import Database, Session
+from kernelcup.engine.rows import made_of
 from kernelcup.reporting.phrases import score_value
 from kernelcup.reporting.words import verdict_text
 
@@ -216,16 +217,12 @@ def _item(
     user = names.get((found.board_id, found.user_id or 0), UserName())
     other = names.get((found.board_id, found.other_id or 0), UserName())
     is_own = found.recipient_id is not None and found.recipient_id == viewer.user_id
-    return Item(
-        id=found.id,
-        kind=found.kind,
-        at=found.at,
+    return made_of(
+        found,
+        Item,
         leaderboard=found.board,
-        device=found.device,
         submission=found.submission_id,
         **asdict(user),
-        score_s=found.score_s,
-        tied=found.tied,
         before=other.user,
         personal=found.recipient_id is not None,
         deadline=found.moment,

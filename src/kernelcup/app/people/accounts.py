@@ -24,22 +24,6 @@ from kernelcup.domain.answers import Identity, User
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
 
-__all__ = [
-    "Identity",
-    "Me",
-    "User",
-    "ban",
-    "change",
-    "get_me",
-    "get_user",
-    "list_users",
-    "make_user",
-    "set_direct_messages",
-    "set_shown_name",
-    "sign_in",
-    "unban",
-]
-
 LONGEST_REASON = 500
 ROLES = "participant, creator or admin"
 
@@ -270,12 +254,10 @@ def sign_in(
     """Return the id of the user with an identity; create the user when it is first seen.
 
     Args:
-        db: The database.
         provider: The sign-in provider of the identity, for example ``github``.
         subject: The provider's permanent id for the account.
         login: The account's current name at the provider.
         display: The name that it shows there: of a new identity the user's shown name, if they have none.
-        now: The time.
         actor: If signed in, the identity is linked to this user.
 
     Raises:

@@ -11,8 +11,6 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.domain.answers import AuditEntry
 from kernelcup.engine import Database
 
-__all__ = ["AuditEntry", "entries"]
-
 
 @operation("GET", "/audit", "admin audit", subject="administration", is_paged=True)
 def entries(

@@ -20,16 +20,6 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound, ScopeMissing
 
-__all__ = [
-    "DeviceLogin",
-    "PendingLogin",
-    "PollResult",
-    "approve_device_login",
-    "find_device_login",
-    "poll_device_login",
-    "start_device_login",
-]
-
 LASTS = timedelta(minutes=15)
 INTERVAL_S = 5
 EARLY_S = 1
@@ -68,10 +58,8 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
     """Start the sign-in of a command line.
 
     Args:
-        db: The database.
         client: The client's description of itself and its address, shown to the person.
         scopes: The scopes that it asks for.
-        now: The time.
 
     If too many are pending, the one that has not polled for the longest is removed. So starting many does
     not keep others from signing in, and a client that keeps polling keeps its place.

@@ -19,23 +19,6 @@ from kernelcup.domain.answers import OpenSignIn, User
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 
-__all__ = [
-    "LASTS",
-    "LONGEST",
-    "MOST_LINKS",
-    "STAFF_LASTS",
-    "LoginLink",
-    "OpenSignIn",
-    "login_link_user",
-    "make_admin_link",
-    "make_links",
-    "make_login_link",
-    "make_own_link",
-    "open_links",
-    "revoke_links",
-    "use_login_link",
-]
-
 ADMIN = "admin"
 HOUR = timedelta(hours=1)
 LASTS = 24 * HOUR

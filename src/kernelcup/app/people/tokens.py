@@ -27,20 +27,6 @@ from kernelcup.errors import (
     StorageUnavailable,
 )
 
-__all__ = [
-    "SecretToken",
-    "Token",
-    "act_for",
-    "authenticate",
-    "create_token",
-    "list_tokens",
-    "make_session",
-    "revoke_current_token",
-    "revoke_secret",
-    "revoke_token",
-    "scopes_of",
-]
-
 logger = logging.getLogger(__name__)
 
 KINDS = ("api", "popcorn")

@@ -1,4 +1,7 @@
-"""What a launcher is asked to do for a job, from the database."""
+"""What a launcher is asked to do for a job, from the database.
+
+A job that compares ranked runs, or judges one again, replays their kept binaries in the place of code.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,81 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.machines.placement import Fleet
 from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.queue.queries.jobs import Lease
-from kernelcup.app.results import duels, kept_binaries
+from kernelcup.app.results import duels
 from kernelcup.app.results.duels import Rival
+from kernelcup.app.results.queries import runs
 from kernelcup.app.submissions.queries import screenings, submissions
-from kernelcup.domain import Leaderboard, Submission, Task
-from kernelcup.engine import Database
+from kernelcup.domain import Job, Leaderboard, Submission, Task
+from kernelcup.engine import Database, Session
 from kernelcup.errors import StaleLease
 from kernelcup.tasks.job_spec import build_job_spec, placed
-from kernelcup_harness.protocol import Backend, JobSpec, KeptBinary, Mode, SourceTree
+from kernelcup_harness.protocol import (
+    BINARY,
+    MEMORY,
+    Backend,
+    HarnessKind,
+    JobSpec,
+    KeptBinary,
+    Mode,
+    SourceTree,
+    TrustLevel,
+    Verdict,
+    device_of,
+)
+
+
+def of_job(
+    session: Session, job: Job, rival: Rival | None, judging: str
+) -> tuple[KeptBinary | None, KeptBinary | None]:
+    """Return the binaries of the code that a job judges and of its rival's; None where the code has to be judged.
+
+    A comparison, or a duel of a final, replays that of the submission whose code it copies; a rejudge that of the
+    result that it replaces. A new submission has none.
+    """
+    pair = comparisons.find(session, job.id)
+    own = job.submission_id if pair is None else pair.first_id
+    mine, theirs = (
+        None if each is None else find(session, each, job.device, judging)
+        for each in (own, None if rival is None else rival.submission_id)
+    )
+    return mine, theirs
+
+
+def find(session: Session, submission_id: int, device: str, judging: str) -> KeptBinary | None:
+    """Return the binary of a submission's ranked run, without content; None if there is no accepted run.
+
+    It has the reason if it cannot be replayed. ``judging`` is the hash of what a job is judged by now.
+    """
+    run = runs.ranked_of(session, submission_id, device)
+    if run is None or run.verdict is not Verdict.ACCEPTED or run.report.harness is not HarnessKind.STANDARD:
+        return None
+    report = run.report
+    files = [each for each in report.files if each.name in (BINARY, MEMORY)]
+    if run.judging != judging:
+        why = "that run was of another version of the task"
+    elif len(files) < 2:
+        by_wall = report.trust is TrustLevel.WALL_CLOCK
+        why = report.not_kept or ("it was timed by the wall clock" if by_wall else "it was not kept")
+    else:
+        return KeptBinary(run=run.id, device=device_of(report.environment.get("gpu") or {}), files=files)
+    return KeptBinary(run=run.id, why=why)
+
+
+def with_content(db: Database, binary: KeptBinary | None) -> KeptBinary | None:
+    """Return a binary with the content of its files, or with the reason if one is missing.
+
+    A job does not wait for a store that cannot be reached: its code can be judged.
+    """
+    if binary is None or not binary.files:
+        return binary
+    files = []
+    for each in binary.files:
+        files.append(dataclasses.replace(each, gz64=db.files.gz64(each.sha256)))
+        if not files[-1].gz64:
+            return KeptBinary(run=binary.run, why="its files were deleted, or cannot be reached")
+    return dataclasses.replace(binary, files=files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +123,6 @@ def prepare(
     """Load a job's data and build its specification.
 
     Args:
-        db: The database.
         lease: The job.
         backend: The backend of its device.
         now: The time, for reservations of machines.
@@ -65,7 +133,7 @@ def prepare(
         RivalDeleted: The submission to compare with was.
     """
     load = _load(db, lease, backend)
-    binary, rival_binary = (kept_binaries.with_content(db, each) for each in load.binaries)
+    binary, rival_binary = (with_content(db, each) for each in load.binaries)
     spec = dataclasses.replace(_spec(load, lease, backend), binary=binary, rival_binary=rival_binary)
     allowed = None
     if launcher is not None:
@@ -121,7 +189,7 @@ def _load(db: Database, lease: Lease, backend: Backend) -> _Load:
         task = task_versions.load(session, job.task_hash)
         binaries: tuple[KeptBinary | None, KeptBinary | None] = (None, None)
         if backend is Backend.CUDA:  # elsewhere calls are not replayed
-            binaries = kept_binaries.of_job(session, job, rival, task.judging(board.harness))
+            binaries = of_job(session, job, rival, task.judging(board.harness))
         return _Load(
             task=task,
             submission=submission,

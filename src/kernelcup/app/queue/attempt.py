@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.app.machines import calibrations, outages
-from kernelcup.app.queue import adoption, assignment, lifecycle
+from kernelcup.app.queue import assignment, lifecycle
 from kernelcup.app.queue.progress import (
     JobDropped,
     JobFinished,
@@ -246,7 +246,7 @@ class Attempt:
         self._order = Order(spec=self._spec, device=self._device, harness_hash=harness_hash(), **self._where)
         self.call = self._launcher.start(self._order, wake=self._wake)
         if self._launcher.durable:
-            adoption.note_call(self._db, self.lease, self.call)
+            lifecycle.note_call(self._db, self.lease, self.call)
 
     def _conclude(self) -> Progress | None:
         """Store the outcome, and try again later while the database is locked: a run may have taken minutes."""
@@ -294,7 +294,7 @@ class Attempt:
     def _hear(self, news: Polled) -> None:
         if news.machine and news.machine != self._machine and self._launcher.durable:
             self._machine = news.machine
-            adoption.note_call(self._db, self.lease, self.call, news.machine)
+            lifecycle.note_call(self._db, self.lease, self.call, news.machine)
         for event in news.events:
             if not self.limit.take(event):
                 self._notes.take(event)

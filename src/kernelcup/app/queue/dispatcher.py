@@ -15,7 +15,7 @@ from kernelcup.app.machines import dispatchers
 from kernelcup.app.machines.calibrations import Calibrations, DatabaseBook
 from kernelcup.app.machines.outages import Fitness
 from kernelcup.app.machines.process_identity import current_owner
-from kernelcup.app.queue import adoption, lifecycle
+from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.attempt import Attempt
 from kernelcup.app.queue.progress import Progress
 from kernelcup.app.queue.queries import claims
@@ -244,7 +244,7 @@ class Dispatcher:
             return
         durable = [name for name, each in self._devices.items() if self._launchers[each.launcher].durable]
         owner, lease_s, now = self._owner, self._lease_s, self._clock()
-        for lease in adoption.adopt(self._db, owner=owner, devices=durable, now=now, lease_s=lease_s):
+        for lease in lifecycle.adopt(self._db, owner=owner, devices=durable, now=now, lease_s=lease_s):
             attempt = self._attempt(lease)
             attempt.resume()
             self._under_way.add(attempt, self._devices[lease.job.device].launcher)

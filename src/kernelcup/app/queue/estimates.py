@@ -13,11 +13,11 @@ from kernelcup.app.machines.queries import dispatchers as dispatchers_rows
 from kernelcup.app.machines.queries import machines, outages, reservations
 from kernelcup.app.operation import operation
 from kernelcup.app.queue.lifecycle import paused_devices
-from kernelcup.app.queue.queries import backlog, claims, job_durations, jobs
-from kernelcup.app.rules import launcher_budgets
+from kernelcup.app.queue.queries import backlog, claims, jobs
+from kernelcup.app.rules import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
-from kernelcup.domain.answers import DeviceFault, Reservation
+from kernelcup.domain.answers import Reservation
 from kernelcup.engine import Database, Session
 from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode
@@ -83,11 +83,11 @@ class _Looker:
         self._machines = machines.every(session)
         self._named = machines.ranking(session)
         self._reserved = reservations.since(session, now)
-        self._spent = launcher_budgets.used_up(session, now)
+        self._spent = limits.used_up(session, now)
 
     def look(self, job: Job) -> Waiting:
         """Return why a job waits, and for how long."""
-        pace = job_durations.of_device(self._session, job.device)
+        pace = jobs.mean_durations(self._session, job.device)
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= backlog.MOST_COUNTED
@@ -124,7 +124,7 @@ class _Looker:
         )
 
     def _wait_of_newcomer(self, device: str, waiting: Sequence[backlog.Backlog]) -> float | None:
-        pace = job_durations.of_device(self._session, device)
+        pace = jobs.mean_durations(self._session, device)
         # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
         practice = max(
             (mode for mode in pace if mode not in (Mode.LEADERBOARD, Mode.PROFILE)),
@@ -170,7 +170,7 @@ class _Looker:
         hosts = {info.machine for info in serving}
         out = [fault for fault in self._faults if fault.machine in hosts and fault.device == device]
         if len(out) >= slots:
-            return f"{device} is out of service: {_worst(out)}"
+            return f"{device} is out of service: {max(out, key=lambda fault: fault.since).reason}"
         if (closed := self._closed(device, kind)) is not None:
             return closed
         if sum(info.in_use.get(device, 0) for info in serving) >= slots:
@@ -246,10 +246,6 @@ def _serving(
     alive: Sequence[dispatchers_rows.DispatcherInfo], device: str
 ) -> list[dispatchers_rows.DispatcherInfo]:
     return [info for info in alive if info.devices.get(device, 0) > 0]
-
-
-def _worst(out: Sequence[DeviceFault]) -> str:
-    return max(out, key=lambda fault: fault.since).reason
 
 
 def _place(before: int) -> str:

@@ -6,17 +6,19 @@ transaction.
 
 No jobs are claimed for a paused device. A pause of the service or of a leaderboard only stops new
 submissions: jobs that were accepted before are judged.
+
+Calls of a launcher outlive their dispatcher: their names are stored, and another dispatcher goes on with them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.process_identity import is_gone
-from kernelcup.app.queue import adoption
 from kernelcup.app.queue.queries import claims, jobs
 from kernelcup.app.results import finals, subscribers
 from kernelcup.app.rules.queries import pauses
@@ -26,6 +28,41 @@ from kernelcup.engine import Database, Session
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.screen.findings import Screening
 from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
+
+ADOPT_WITHIN = timedelta(minutes=10)
+"""How long a call that outlives its dispatcher waits for the next one before the attempt counts as lost."""
+
+
+def note_call(db: Database, lease: jobs.Lease, call: str, machine: str | None = None) -> None:
+    """Store by which name the launcher knows an attempt, and where it runs. Raise ``StaleLease``."""
+    with db.write() as session:
+        jobs.note_call(session, lease, call, machine)
+
+
+def adopt(
+    db: Database,
+    *,
+    owner: str,
+    devices: Collection[str],
+    now: datetime,
+    lease_s: float,
+    gone: Callable[[str], bool] = is_gone,
+) -> list[jobs.Lease]:
+    """Take over the attempts on these devices whose dispatcher is gone but whose calls may go on."""
+    if not devices:
+        return []
+    with db.read() as session:
+        doubtful = jobs.doubtful(session, owner=owner, now=now)
+    held = [each for each in doubtful if each.call and each.job.device in devices]
+    ended = {each: gone(each) for each in {lease.owner for lease in held}}
+    lapsed = [lease for lease in held if lease.until < now or ended[lease.owner]]
+    until = now + timedelta(seconds=lease_s)
+    adopted = []
+    for lease in lapsed:
+        with suppress(StaleLease), db.write() as session:
+            adopted.append(jobs.adopt(session, lease, owner=owner, until=until))
+    return adopted
+
 
 MAX_ATTEMPTS = 3
 """After this many failed launches a job is given up."""
@@ -195,7 +232,7 @@ def reclaim(
     ended = {each: gone(each) for each in {lease.owner for lease in held}}
     reclaimed = []
     for lease in held:
-        if lease.call and lease.until + adoption.ADOPT_WITHIN >= now:
+        if lease.call and lease.until + ADOPT_WITHIN >= now:
             continue
         if lease.until >= now and not ended[lease.owner]:
             continue

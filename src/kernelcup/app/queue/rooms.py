@@ -13,7 +13,7 @@ from kernelcup.app.machines.calibrations import Calibrations
 from kernelcup.app.machines.placement import Fleet
 from kernelcup.app.queue.queries import backlog
 from kernelcup.app.queue.under_way import UnderWay
-from kernelcup.app.rules import launcher_budgets
+from kernelcup.app.rules import limits
 from kernelcup.domain import Device, JobKind, slots_for
 from kernelcup.engine import Database
 from kernelcup.errors import LaunchError
@@ -150,7 +150,7 @@ class Rooms:
         self._draining = draining = machines.draining(self._db)
         self._reserved = reservations.reserved_now(self._db, now=self._clock())
         with self._db.read() as session:
-            spent = launcher_budgets.used_up(session, self._clock())
+            spent = limits.used_up(session, self._clock())
         self._resting = frozenset(spent) | {
             name for name, some in found.items() if some and all(each.name in draining for each in some)
         }

@@ -20,7 +20,7 @@ from typing import Any
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.operation import Archive, Board, operation, parts_of
-from kernelcup.app.results.queries import dataset as queries
+from kernelcup.app.results.queries import attempts as queries
 from kernelcup.app.submissions.submissions import is_published
 from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.engine import Database

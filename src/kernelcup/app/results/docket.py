@@ -21,6 +21,7 @@ from kernelcup.app.results.reviews import RULE
 from kernelcup.app.submissions.review_evidence import OTHER, WHY
 from kernelcup.domain import Actor, Leaderboard, Named, UserName
 from kernelcup.engine import Database, Session
+from kernelcup.engine.rows import made_of
 
 MOST_CASES = 10
 
@@ -110,21 +111,18 @@ def _names(
 def _entry(found: docket.Reviewed, board: Leaderboard, name: UserName, evidence: Mapping[str, Any]) -> Entry:
     is_decided, is_there = found.decision is not None, found.deleted_at is None
     by_rule = found.opened_by == RULE
-    return Entry(
+    return made_of(
+        found,
+        Entry,
         id=found.review_id,
         leaderboard=board.name,
-        device=found.device,
         submission=found.submission_id if is_decided or not is_there else None,
         **asdict(name if is_decided and is_there else UserName()),
         score_s=found.score_s if is_decided else None,
-        opened_at=found.opened_at,
         by_rule=by_rule,
         reason=found.reason if by_rule or is_decided else "",
         findings=tuple(_findings(evidence)),
         cases=tuple(_cases(evidence)),
-        decision=found.decision,
-        decided_at=found.decided_at,
-        deleted_at=found.deleted_at,
     )
 
 

@@ -15,6 +15,7 @@ from kernelcup.app.results.standings import board_device
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import OPERATOR, Actor, DuelOutcome, Leaderboard
 from kernelcup.engine import Database, Session
+from kernelcup.engine.rows import made_of
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import BinaryUse, DuelResult
 
@@ -94,12 +95,10 @@ def _shown(session: Session, board: Leaderboard, device: str, viewer: Actor) -> 
 
 def _duel(row: DuelRow, names: Mapping[int, str], rivals: Mapping[int, str]) -> ShownDuel:
     is_there = row.rival_id is not None and row.rival_id in rivals
-    return ShownDuel(
-        run_id=row.run_id,
-        submission_id=row.submission_id,
+    return made_of(
+        row,
+        ShownDuel,
         user=names[row.user_id],
         rival_id=row.rival_id if is_there else None,
         rival=rivals[row.rival_id] if is_there and row.rival_id is not None else "",
-        outcome=row.outcome,
-        at=row.at,
     )

@@ -110,7 +110,6 @@ def queue(
         second: The submission that it is measured against.
         device: The device, as the leaderboard writes it.
         client: Where it came from.
-        now: The time.
     """
     code = submissions.code(session, first)
     if len(code.files) == 1:

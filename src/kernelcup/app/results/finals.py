@@ -25,8 +25,20 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
+from kernelcup.domain import (
+    ASIDE,
+    OPEN,
+    OPERATOR,
+    Actor,
+    Final,
+    FinalPlace,
+    Leaderboard,
+    RankedBy,
+    Ruling,
+    UserName,
+)
 from kernelcup.engine import Database, Session
+from kernelcup.engine.rows import made_of
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
 from kernelcup.reporting.finals import in_words
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
@@ -272,19 +284,16 @@ def _shown(session: Session, board: Leaderboard, final: stored.StoredFinal, view
     placed = [] if outcome is None else [each.submission_id for each in outcome.places]
     rulings = ruling.of_submissions(session, placed, final.device)
     void = [each for each in placed if rulings[each] in ASIDE]
-    shown = Final(
-        id=final.id,
+    shown = made_of(
+        final,
+        Final,
         leaderboard=board.name,
-        device=final.device,
         entries=len(final.contestants),
-        error=final.error,
-        started_by=final.started_by,
-        started_at=final.started_at,
-        ended_at=final.ended_at,
         places=[] if outcome is None else _places(session, board, final, outcome, void, viewer),
         meetings=meetings,
         void=void,
         waiting=_waiting(held),
+        sentence="",
     )
     return in_words(shown)
 
@@ -311,18 +320,15 @@ def _places(
     places = [each.place for each in left]
     found = []
     for each in left:
-        submission, stood = sent[each.submission_id], its[each.submission_id]
+        submission = sent[each.submission_id]
         found.append(
-            FinalPlace(
+            made_of(
+                its[each.submission_id],
+                FinalPlace,
                 place=each.place - sum(place < each.place for place in aside),
                 tied=places.count(each.place) > 1,
-                **({"user": ""} if submission is None else asdict(shown[submission.user_id])),
+                **asdict(UserName() if submission is None else shown[submission.user_id]),
                 submission=each.submission_id,
-                rank=stood.rank,
-                score_s=stood.score_s,
-                speedup=stood.speedup,
-                low_s=stood.low_s,
-                high_s=stood.high_s,
             )
         )
     return found

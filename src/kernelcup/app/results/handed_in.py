@@ -15,7 +15,7 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.courses.queries import members
 from kernelcup.app.operation import Archive, Board, Given, operation, parts_of
-from kernelcup.app.results.queries import handed_in as queries
+from kernelcup.app.results.queries import attempts as queries
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Actor, Leaderboard
 from kernelcup.engine import Database, Session

@@ -79,7 +79,6 @@ def list_summaries(db: Database, *, viewer: Actor = OPERATOR, words: str = "") -
     """Return summaries of the leaderboards that exist for the viewer, newest first; frozen ones as of the freeze.
 
     Args:
-        db: The database.
         viewer: The actor who looks.
         words: Return only leaderboards whose name, summary or devices contain all of these words.
     """

@@ -26,8 +26,6 @@ def keep(db: Database, report: RunReport, *, uploads: str = "") -> RunReport:
     Return it without the content of its files. Damaged ones are left out.
 
     Args:
-        db: The database.
-        report: The report.
         uploads: The sender of files that were uploaded before.
     """
     found = report.counters

@@ -21,7 +21,7 @@ from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
-from kernelcup.app.queue.queries import job_durations, rejudges
+from kernelcup.app.queue.queries import jobs, rejudges
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import Actor, JobState, Leaderboard
@@ -182,7 +182,7 @@ def _plan(
 
 
 def _estimate(session: Session, chosen: Sequence[rejudges.Candidate]) -> float | None:
-    pace = {device: job_durations.of_device(session, device) for device in {each.device for each in chosen}}
+    pace = {device: jobs.mean_durations(session, device) for device in {each.device for each in chosen}}
     kinds = Counter((each.device, each.mode) for each in chosen)
     if any(mode not in pace[device] for device, mode in kinds):
         return None

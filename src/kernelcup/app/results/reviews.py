@@ -29,8 +29,6 @@ from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark
 from kernelcup_harness.protocol import RunReport
 
-__all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "quarantine"]
-
 RELEASED = "released"
 REJECTED = "rejected"
 RULE = "kernelcup"

@@ -42,7 +42,6 @@ def standings(
     machines rank for themselves (:func:`classes`), one ranking follows the other.
 
     Args:
-        db: The database.
         board: The leaderboard.
         device: One of its devices.
         host_class: Only the ranking of this class of machines.

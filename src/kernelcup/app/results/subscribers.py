@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.machines.machines import run_facts
-from kernelcup.app.queue.queries import comparisons, job_durations
+from kernelcup.app.queue.queries import comparisons, jobs
 from kernelcup.app.results import duels, finals, news, reviews
 from kernelcup.app.results.duels import Settled
 from kernelcup.app.results.queries import runs
@@ -24,7 +24,7 @@ def note_pace(session: Session, stored: Stored) -> None:
     run, job = stored.run, stored.job
     if run.machine and not stored.is_comparison:  # a comparison takes longer
         took_s = (run.finished_at - run.started_at).total_seconds()
-        job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
+        jobs.add_duration(session, device=job.device, mode=job.mode, seconds=took_s)
 
 
 SUBSCRIBERS: tuple[Callable[[Session, Stored], None], ...] = (

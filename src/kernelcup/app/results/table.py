@@ -13,8 +13,6 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.domain import OPERATOR, Actor, Record, Ruling, Standing, Table
 from kernelcup.engine import Database
 
-__all__ = ["Record", "history", "show", "show_mine"]
-
 OnRanking = Annotated[str, Given(longest=100, help="A device of the leaderboard.")]
 
 

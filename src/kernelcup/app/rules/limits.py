@@ -3,6 +3,9 @@
 They are checked in the transaction that stores a submission. A leaderboard's limit of each user is one of each team
 where its event has teams. Windows slide: each use counts until exactly
 one window later.
+
+Budgets of launchers are not checked for a submission: once their machines have cost so much in a time, they begin
+no more jobs until it is over.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from kernelcup.app.events.queries import teams
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import audit_log, users
+from kernelcup.app.results.queries import run_costs
 from kernelcup.app.rules.queries import gpu_uses, limits
 from kernelcup.domain import Actor, Leaderboard, ModeGroup, Role, Scope
 from kernelcup.domain.answers import Limit, Quantity
@@ -27,20 +31,6 @@ from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound, RateLimited
 from kernelcup.launchers import installed
 from kernelcup_harness.protocol import Mode
-
-__all__ = [
-    "Budget",
-    "Limit",
-    "ModeGroup",
-    "Quantity",
-    "add_limit",
-    "budget",
-    "check_limits",
-    "list_limits",
-    "parse_limit",
-    "remove_limit",
-    "wait_s",
-]
 
 ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes`, `600 gpu-seconds/day` or `20 cost/month`"
 
@@ -357,3 +347,21 @@ def _target(limit: Limit) -> str:
 
 def _detail(limit: Limit) -> dict[str, object]:
     return {"limit": limit.id, "text": limit.text}
+
+
+def used_up(session: Session, now: datetime) -> dict[str, datetime]:
+    """Return the launchers whose budget is used up, and until when."""
+    found: dict[str, datetime] = {}
+    for each in limits.of_launchers(session):
+        assert each.launcher is not None
+        window = timedelta(seconds=each.window_s)
+        if run_costs.of_launcher(session, each.launcher, since=now - window) < each.amount:
+            continue
+        left, until = 0.0, now
+        for at, cost in run_costs.newest_of_launcher(session, each.launcher, since=now - window):
+            left += cost
+            if left >= each.amount:
+                until = at + window
+                break
+        found[each.launcher] = max(until, found.get(each.launcher, until))
+    return found

@@ -69,7 +69,6 @@ def pause(
     """Pause a `leaderboard` or a `device`. Submissions that already wait are judged.
 
     Args:
-        db: The database.
         actor: An admin; for a leaderboard, one of its managers.
         scope: ``service``, ``leaderboard`` or ``device``.
         key: Name of the leaderboard or device; empty for the service.

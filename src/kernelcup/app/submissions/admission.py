@@ -73,7 +73,6 @@ def admit(
     refuses it.
 
     Args:
-        session: The transaction.
         new: What is submitted.
         stops: What is paused.
         person: Whose submission it will be.

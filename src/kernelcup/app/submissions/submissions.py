@@ -54,7 +54,6 @@ def show_submission(
     """Return a submission with its results, as the viewer may see it.
 
     Args:
-        db: The database.
         submission_id: The submission's number.
         viewer: The actor who looks. The author sees everything but hidden cases and output printed while it was
             ranked, managers of the leaderboard see everything, others the outcome of a ranked submission
@@ -119,7 +118,6 @@ def list_views(
     """Return a page of submissions with the outlines of their results, newest first.
 
     Args:
-        db: The database.
         viewer: The actor who looks: they see other users' ranked submissions, and all on leaderboards that they
             manage.
         user: Return only submissions of the user whom the viewer sees under this name.
@@ -155,7 +153,6 @@ def get_code(
     """Return a submission's code: for its author and managers of the leaderboard, or for all once published.
 
     Args:
-        db: The database.
         submission_id: The submission's number.
         viewer: The actor who asks.
         now: The time; if None, nothing counts as published.
@@ -185,7 +182,6 @@ def is_published(session: Session, board: Leaderboard, *, now: datetime | None) 
     reveals its author.
 
     Args:
-        session: The transaction.
         board: The leaderboard.
         now: The time; None for a caller for whom nothing counts as published.
     """

@@ -25,27 +25,24 @@ from kernelcup.errors import InvalidValue
 from kernelcup.reporting.phrases import about, score_value
 
 Json = Mapping[str, Any]
-Command = app_commands.Command[Any, ..., None]
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
     admin = groups.admin(tree)
-    for command in (_delete_submission(parts), _get_submission(parts), _rejudge(parts), _start(parts)):
-        admin.add_command(command)
+    for add in (_delete_submission, _get_submission, _rejudge, _start):
+        add(admin, parts)
     for name in ("pause", "stop"):
-        admin.add_command(_pause(parts, name))
+        _pause(admin, parts, name)
     for name in ("stats", "show-stats"):
-        admin.add_command(_stats(parts, name))
+        _stats(admin, parts, name)
 
 
 # ---- submissions
 
 
-def _delete_submission(parts: Parts) -> Command:
-    @app_commands.command(
-        name="delete-submission", description="Delete a submission with its runs permanently"
-    )
+def _delete_submission(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="delete-submission", description="Delete a submission with its runs permanently")
     @app_commands.describe(submission="Its number")
     async def delete_submission(
         interaction: discord.Interaction, submission: app_commands.Range[int, 1]
@@ -65,19 +62,15 @@ def _delete_submission(parts: Parts) -> Command:
         view = Confirm(interaction, "Delete", act, no="Keep", kept=f"Submission #{submission} stays.")
         await view.ask(text, [file])
 
-    return delete_submission
 
-
-def _get_submission(parts: Parts) -> Command:
-    @app_commands.command(name="get-submission", description="Show any user's submission and its code")
+def _get_submission(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="get-submission", description="Show any user's submission and its code")
     @app_commands.describe(submission_id="Its number")
     async def get_submission(
         interaction: discord.Interaction, submission_id: app_commands.Range[int, 1]
     ) -> None:
         await begin(parts, interaction)
         await show.get_submission(interaction, parts, submission_id)
-
-    return get_submission
 
 
 def submission_text(found: Json) -> str:
@@ -94,8 +87,8 @@ def submission_text(found: Json) -> str:
     return "\n".join([head, *jobs])
 
 
-def _rejudge(parts: Parts) -> Command:
-    @app_commands.command(name="rejudge", description="Judge results again, after a preview")
+def _rejudge(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="rejudge", description="Judge results again, after a preview")
     @app_commands.describe(
         submission="Only this submission",
         leaderboard_name="All ranked submissions of this leaderboard",
@@ -142,8 +135,6 @@ def _rejudge(parts: Parts) -> Command:
         view = Confirm(interaction, f"Judge {plan.jobs} again", act)
         await view.ask(plan_text(plan))
 
-    return rejudge
-
 
 def plan_text(plan: RejudgePlan) -> str:
     """Return the consequences of judging again, before or after."""
@@ -165,10 +156,8 @@ def plan_text(plan: RejudgePlan) -> str:
 # ---- stop and go
 
 
-def _pause(parts: Parts, name: str) -> Command:
-    @app_commands.command(
-        name=name, description="Stop accepting submissions: all, for a leaderboard or for a GPU"
-    )
+def _pause(group: app_commands.Group, parts: Parts, name: str) -> None:
+    @group.command(name=name, description="Stop accepting submissions: all, for a leaderboard or for a GPU")
     @app_commands.describe(
         reason="Reason, shown to everyone who submits",
         leaderboard_name="Only this leaderboard",
@@ -189,11 +178,9 @@ def _pause(parts: Parts, name: str) -> Command:
             interaction, f"⏸️ {what} accepts no submissions. Earlier submissions are still judged."
         )
 
-    return pause
 
-
-def _start(parts: Parts) -> Command:
-    @app_commands.command(name="start", description="End a pause")
+def _start(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="start", description="End a pause")
     @app_commands.describe(leaderboard_name="Resume this leaderboard", gpu="Resume this GPU")
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def start(
@@ -204,8 +191,6 @@ def _start(parts: Parts) -> Command:
         operation = pauses.unpause if where else pauses.start_service
         await parts.api.call(operation, replies.who(interaction), **where)
         await replies.answer(interaction, f"▶️ {what} accepts submissions again.")
-
-    return start
 
 
 def _paused(board: str | None, gpu: str | None) -> tuple[str, dict[str, Any]]:
@@ -222,8 +207,8 @@ def _paused(board: str | None, gpu: str | None) -> tuple[str, dict[str, Any]]:
 # ---- figures
 
 
-def _stats(parts: Parts, name: str) -> Command:
-    @app_commands.command(name=name, description="Statistics of submissions and judging")
+def _stats(group: app_commands.Group, parts: Parts, name: str) -> None:
+    @group.command(name=name, description="Statistics of submissions and judging")
     @app_commands.describe(
         last_day_only="Only for the last 24 hours", leaderboard_name="Only for this leaderboard"
     )
@@ -237,8 +222,6 @@ def _stats(parts: Parts, name: str) -> Command:
         found = await parts.api.call(figures.stats, who, board=leaderboard_name, since=since)
         for each in texts.split_code(stats_text(found)):
             await replies.answer(interaction, each)
-
-    return stats
 
 
 def stats_text(found: Stats) -> str:

@@ -27,13 +27,11 @@ NO_DEADLINE = "none"
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the command."""
-    groups.leaderboard(tree).add_command(_change(parts))
+    _change(groups.leaderboard(tree), parts)
 
 
-def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(
-        name="change", description="Change a leaderboard; first it is shown what that means"
-    )
+def _change(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="change", description="Change a leaderboard; first it is shown what that means")
     @app_commands.describe(
         leaderboard_name="Which one",
         deadline=f"YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows; or {NO_DEADLINE}",
@@ -61,8 +59,6 @@ def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
             content = await replies.read_file(task_zip, LARGEST_TASK)
             files = [("files", (task_zip.filename, content))]
         await _ask(parts, interaction, leaderboard_name, settings, files, rejudge=rejudge)
-
-    return change
 
 
 def _settings(deadline: str | None, gpus: str | None, closed: bool | None) -> dict[str, Any]:

@@ -34,15 +34,15 @@ Trust = Literal["any", "replayed", "witnessed"]
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
     board = groups.leaderboard(tree)
-    board.add_command(_create(parts))
+    _create(board, parts)
     for group, name in ((board, "delete"), (groups.admin(tree), "delete-leaderboard")):
-        group.add_command(_delete(parts, name))
+        _delete(group, parts, name)
     for group, name in ((board, "update"), (groups.admin(tree), "update-problems")):
-        group.add_command(_update(parts, name))
+        _update(group, parts, name)
 
 
-def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(name="create", description="Create a leaderboard from a task")
+def _create(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="create", description="Create a leaderboard from a task")
     @app_commands.describe(
         leaderboard_name="The leaderboard's name",
         deadline="YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows",
@@ -80,8 +80,6 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         content = await replies.read_file(task_zip, LARGEST_TASK)
         maker = _Maker(parts, settings, task_zip.filename, content)
         await maker.begin(interaction, gpus)
-
-    return create
 
 
 class _Maker:
@@ -154,8 +152,8 @@ def split_names(text: str) -> list[str]:
 # ---- delete
 
 
-def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(name=name, description="Delete a leaderboard with all its submissions")
+def _delete(group: app_commands.Group, parts: Parts, name: str) -> None:
+    @group.command(name=name, description="Delete a leaderboard with all its submissions")
     @app_commands.describe(leaderboard_name="The leaderboard; default: choose from a menu")
     async def delete(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         if leaderboard_name is not None:
@@ -175,7 +173,6 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
         await menu.ask("Which leaderboard do you want to delete?")
 
     delete.autocomplete("leaderboard_name")(autocomplete.managed(parts))
-    return delete
 
 
 def _deletion(parts: Parts, board: str) -> TypedName:
@@ -194,8 +191,8 @@ def _deletion(parts: Parts, board: str) -> TypedName:
 # ---- update from git
 
 
-def _update(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(name=name, description="Create and update leaderboards from a git repository")
+def _update(group: app_commands.Group, parts: Parts, name: str) -> None:
+    @group.command(name=name, description="Create and update leaderboards from a git repository")
     @app_commands.describe(
         repository_name="Address of the repository, or OWNER/NAME on GitHub",
         problem_set="The problem set; default: all",
@@ -228,8 +225,6 @@ def _update(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
 
         view = Confirm(interaction, "Make these changes", act)
         await view.ask(sync_text(plan))
-
-    return update
 
 
 async def _sync(parts: Parts, who: Person, body: Json, *, preview: bool) -> Json:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import discord
 from discord import app_commands
 
@@ -13,8 +11,6 @@ from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
 
-Command = app_commands.Command[Any, ..., None]
-
 LARGEST_CODES = 50
 """Number of invite codes shown in a message; more come as a file."""
 
@@ -22,12 +18,12 @@ LARGEST_CODES = 50
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
     invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for closed leaderboards")
-    for command in (_make_invites(parts), _list_invites(parts), _revoke_invite(parts)):
-        invites.add_command(command)
+    for add in (_make_invites, _list_invites, _revoke_invite):
+        add(invites, parts)
 
 
-def _make_invites(parts: Parts) -> Command:
-    @app_commands.command(name="make", description="Create codes; each lets one person in")
+def _make_invites(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="make", description="Create codes; each lets one person in")
     @app_commands.describe(
         leaderboard_name="Which leaderboard",
         count="How many",
@@ -56,11 +52,9 @@ def _make_invites(parts: Parts) -> Command:
         else:
             await replies.answer(interaction, f"{text}\n{texts.block(codes)}")
 
-    return make
 
-
-def _list_invites(parts: Parts) -> Command:
-    @app_commands.command(name="list", description="List the codes of a leaderboard")
+def _list_invites(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="list", description="List the codes of a leaderboard")
     @app_commands.describe(leaderboard_name="Which leaderboard")
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def list_codes(interaction: discord.Interaction, leaderboard_name: str) -> None:
@@ -78,16 +72,12 @@ def _list_invites(parts: Parts) -> Command:
         for message in logs:
             await replies.answer(interaction, message.text, files=message.files)
 
-    return list_codes
 
-
-def _revoke_invite(parts: Parts) -> Command:
-    @app_commands.command(name="revoke", description="Revoke a code")
+def _revoke_invite(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="revoke", description="Revoke a code")
     @app_commands.describe(code="The code")
     async def revoke(interaction: discord.Interaction, code: str) -> None:
         await begin(parts, interaction)
         done = await parts.api.call(membership.revoke_invite, replies.who(interaction), code=code)
         used = "; the user who joined with it stays a member" if done.was_claimed else ""
         await replies.answer(interaction, f"✅ {texts.code(done.code)} is revoked{used}.")
-
-    return revoke

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import discord
 from discord import app_commands
 
@@ -15,21 +13,19 @@ from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
 from kernelcup.errors import InvalidValue
 
-Command = app_commands.Command[Any, ..., None]
-
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
     admin = groups.admin(tree)
-    for command in (_ban(parts), _unban(parts)):
-        admin.add_command(command)
+    for add in (_ban, _unban):
+        add(admin, parts)
     rules = groups.subgroup(admin, "limits", "Limits on submissions")
-    for command in (_show_limits(parts), _add_limit(parts), _remove_limit(parts)):
-        rules.add_command(command)
+    for add in (_show_limits, _add_limit, _remove_limit):
+        add(rules, parts)
 
 
-def _ban(parts: Parts) -> Command:
-    @app_commands.command(name="ban", description="Ban a user: they can look, but no longer submit")
+def _ban(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="ban", description="Ban a user: they can look, but no longer submit")
     @app_commands.describe(
         reason="Reason, shown to the user", user="The user on Discord", name="Or the name on the platform"
     )
@@ -44,11 +40,9 @@ def _ban(parts: Parts) -> Command:
         await parts.api.call(accounts.ban, replies.who(interaction), name=found, reason=reason)
         await replies.answer(interaction, f"🔒 {texts.code(found)} is banned: {texts.plain(reason, 500)}")
 
-    return ban
 
-
-def _unban(parts: Parts) -> Command:
-    @app_commands.command(name="unban", description="Lift a ban")
+def _unban(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="unban", description="Lift a ban")
     @app_commands.describe(user="The user on Discord", name="Or the name on the platform")
     async def unban(
         interaction: discord.Interaction, user: discord.User | None = None, name: str | None = None
@@ -57,8 +51,6 @@ def _unban(parts: Parts) -> Command:
         found = await _account(parts, user, name)
         await parts.api.call(accounts.unban, replies.who(interaction), name=found)
         await replies.answer(interaction, f"🔓 {texts.code(found)} may submit again.")
-
-    return unban
 
 
 async def _account(parts: Parts, user: discord.User | None, name: str | None) -> str:
@@ -70,8 +62,8 @@ async def _account(parts: Parts, user: discord.User | None, name: str | None) ->
     return (await parts.api.call(accounts.get_me, replies.person(user))).name
 
 
-def _show_limits(parts: Parts) -> Command:
-    @app_commands.command(name="show", description="Show the limits")
+def _show_limits(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="show", description="Show the limits")
     @app_commands.describe(leaderboard_name="Only limits of this leaderboard")
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def show(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
@@ -80,11 +72,9 @@ def _show_limits(parts: Parts) -> Command:
         lines = [f"**{rule.id}** {texts.plain(rule.text)}" for rule in found]
         await replies.answer(interaction, texts.bullet_list(lines) or "There are no limits.")
 
-    return show
 
-
-def _add_limit(parts: Parts) -> Command:
-    @app_commands.command(name="add", description="Add a limit")
+def _add_limit(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="add", description="Add a limit")
     @app_commands.describe(
         limit="For example 10/hour or 600 gpu-seconds/day",
         leaderboard_name="Only submissions to this leaderboard; default: all",
@@ -110,15 +100,11 @@ def _add_limit(parts: Parts) -> Command:
         )
         await replies.answer(interaction, f"✅ Limit **{made.id}**: {texts.plain(made.text)}")
 
-    return add
 
-
-def _remove_limit(parts: Parts) -> Command:
-    @app_commands.command(name="remove", description="Remove a limit")
+def _remove_limit(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="remove", description="Remove a limit")
     @app_commands.describe(number="The number from /admin limits show")
     async def remove(interaction: discord.Interaction, number: app_commands.Range[int, 1]) -> None:
         await begin(parts, interaction)
         await parts.api.call(limits.remove_limit, replies.who(interaction), limit_id=number)
         await replies.answer(interaction, f"✅ Limit {number} was removed.")
-
-    return remove

@@ -9,12 +9,12 @@ import discord
 from discord import app_commands, ui
 
 from kernelcup.app.results import reviews as operations
-from kernelcup.app.results.reviews import Review
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.domain.answers import Review
 from kernelcup.reporting.columns import evidence_lines
 
 AT_ONCE = 5

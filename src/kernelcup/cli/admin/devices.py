@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import calibration
-from kernelcup.cli.show.json_object import fields, json_object
+from kernelcup.cli.show.output import fields, json_object
 from kernelcup.domain import Device
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 

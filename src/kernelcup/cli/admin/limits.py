@@ -8,10 +8,10 @@ from typing import Any
 from kernelcup.app.boards import late_exceptions
 from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits
-from kernelcup.app.rules.limits import Limit
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import json_object
+from kernelcup.domain.answers import Limit
 from kernelcup.errors import Forbidden, NotFound
 
 PEOPLE = "kernelcup admin invite create BOARD   (people without an account join with a code)"
@@ -68,13 +68,13 @@ say(
 say(
     limits.list_limits,
     limit_lines,
-    lambda answer: {"limits": [limit_object(limit) for limit in answer.value]},
+    listed("limits", limit_object),
     lambda _: {Forbidden: "name a leaderboard with --board"},
 )
 say(
     limits.remove_limit,
-    lambda answer: f"limit {answer.given['limit_id']} is removed",
-    lambda answer: {"removed": answer.given["limit_id"]},
+    "limit {limit_id} is removed",
+    echo(removed="limit_id"),
     lambda answer: {NotFound: f"kernelcup admin limit list{answer.option}"},
 )
 say(
@@ -91,17 +91,14 @@ say(
 )
 say(
     late_exceptions.revoke_late,
-    lambda answer: "the deadline of {board} applies to {user} again".format(**answer.given),
-    lambda answer: {"leaderboard": answer.given["board"], "revoked": answer.given["user"]},
+    "the deadline of {board} applies to {user} again",
+    echo(leaderboard="board", revoked="user"),
     lambda answer: {NotFound: f"kernelcup admin late list {answer.given['board']}{answer.option}"},
 )
 say(
     late_exceptions.late_exceptions,
     late_lines,
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "late": [json_object(exception, "user", "until") for exception in answer.value],
-    },
+    listed("late", leaderboard="board"),
 )
 say(freezes.freeze, freeze_lines, lambda answer: answer.value.as_object())
 say(

@@ -13,12 +13,11 @@ import typer
 from kernelcup.app.boards.deadlines import parse_end, parse_opening
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.backend.choosing import with_backend
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.json_object import fields, json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import json_object, plain
 from kernelcup.errors import InvalidValue, NotFound
 
 NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of the machine.")]
@@ -181,28 +180,16 @@ SHOWN = ("id", "machine", "board", "begins_at", "ends_at", "reason")
 say(
     machines.list_machines,
     show,
-    lambda answer: {"machines": [json_object(each, *each.__slots__) for each in answer.value]},
+    listed("machines"),
 )
-say(
-    machines.add_agent,
-    added_lines,
-    lambda answer: {"name": answer.value.name, "token": answer.value.token},
-)
-say(
-    machines.remove,
-    lambda answer: f"{answer.given['name']} is removed",
-    lambda answer: {"removed": answer.given["name"]},
-)
+say(machines.add_agent, added_lines)
+say(machines.remove, "{name} is removed", echo(removed="name"))
 say(
     reservations.list_reservations,
     show_reservations,
     lambda answer: {"reservations": [json_object(each, *SHOWN) for each in answer.value]},
 )
-say(
-    reservations.cancel,
-    lambda answer: f"reservation {answer.given['reservation_id']} has ended",
-    lambda answer: {"released": answer.given["reservation_id"]},
-)
+say(reservations.cancel, "reservation {reservation_id} has ended", echo(released="reservation_id"))
 say(
     agreement.compare,
     comparison_lines,
@@ -213,6 +200,6 @@ say(
     lambda answer: [
         f"GPU {fault.gpu} of {fault.machine} ({fault.device}) is in service again" for fault in answer.value
     ],
-    lambda answer: {"in_service": [fields(fault) for fault in answer.value]},
+    listed("in_service"),
     lambda answer: {NotFound: f"kernelcup devices{answer.option}"},
 )

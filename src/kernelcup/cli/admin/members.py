@@ -12,14 +12,13 @@ import typer
 
 from kernelcup.app.courses import class_list, membership
 from kernelcup.app.courses.class_list import ImportResult
-from kernelcup.app.courses.membership import Invite, Member
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.backend.choosing import with_backend
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, json_object, plain
+from kernelcup.domain.answers import Invite, Member
 from kernelcup.errors import InvalidValue, NotFound
 
 LARGEST_LIST_BYTES = 1_000_000
@@ -62,19 +61,22 @@ def code_lines(answer: Answer) -> Iterable[str]:
     typer.echo("Next: recipients join with: kernelcup join CODE", err=True)
 
 
+def invite_object(each: Invite) -> dict[str, Any]:
+    """Return an invite as the object that ``--json`` prints."""
+    names = ("code", "label", "name", "group", "pseudonym", "created_at", "claimed_by", "claimed_at")
+    return json_object(each, *names, courses=each.courses, leaderboards=each.boards)
+
+
+def member_object(each: Member) -> dict[str, Any]:
+    """Return a person of a register as the object that ``--json`` prints."""
+    return json_object(each, "user", "label", "name", "group", "pseudonym", "joined_at")
+
+
 say(
     membership.make_invites,
     code_lines,
-    lambda answer: {"codes": answer.value.codes, "leaderboards": answer.value.leaderboards},
 )
-say(
-    membership.list_invites,
-    invite_lines,
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "invites": [invite_object(invite) for invite in answer.value],
-    },
-)
+say(membership.list_invites, invite_lines, listed("invites", invite_object, leaderboard="board"))
 say(
     membership.revoke_invite,
     lambda answer: (
@@ -84,28 +86,17 @@ say(
     lambda answer: {"revoked": answer.value.code, "was_claimed": answer.value.was_claimed},
     lambda answer: {NotFound: f"kernelcup admin invite list BOARD{answer.option}"},
 )
-say(
-    membership.members,
-    member_lines,
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "members": [member_object(member) for member in answer.value],
-    },
-)
+say(membership.members, member_lines, listed("members", member_object, leaderboard="board"))
 say(
     membership.add_member,
-    lambda answer: "{user} is a member of {board}".format(**answer.given),
-    lambda answer: {
-        "leaderboard": answer.given["board"],
-        "user": answer.given["user"],
-        "pseudonym": answer.given["pseudonym"],
-    },
+    "{user} is a member of {board}",
+    echo(leaderboard="board", user="user", pseudonym="pseudonym"),
     lambda _: {NotFound: PEOPLE},
 )
 say(
     membership.remove_member,
-    lambda answer: "{user} is no longer a member of {board}".format(**answer.given),
-    lambda answer: {"leaderboard": answer.given["board"], "removed": answer.given["user"]},
+    "{user} is no longer a member of {board}",
+    echo(leaderboard="board", removed="user"),
     lambda answer: {NotFound: f"kernelcup admin members list {answer.given['board']}{answer.option}"},
 )
 
@@ -152,7 +143,7 @@ def import_into_course(
 
 def _tell_import(named: str, kind: str, result: ImportResult, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(import_object(named, result, kind)))
+        typer.echo(json.dumps(fields(result) | {kind: named}))
         return
     told = f"{named}: {len(result.added)} new members, {len(result.already)} were members already"
     typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
@@ -179,19 +170,3 @@ def read_list(file: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidValue(f"{file}: expected CSV encoded as UTF-8") from None
-
-
-def invite_object(each: Invite) -> dict[str, Any]:
-    """Return an invite as the object that ``--json`` prints."""
-    names = ("code", "label", "name", "group", "pseudonym", "created_at", "claimed_by", "claimed_at")
-    return json_object(each, *names, courses=each.courses, leaderboards=each.boards)
-
-
-def member_object(each: Member) -> dict[str, Any]:
-    """Return a person of a register as the object that ``--json`` prints."""
-    return json_object(each, "user", "label", "name", "group", "pseudonym", "joined_at")
-
-
-def import_object(named: str, result: ImportResult, kind: str = "leaderboard") -> dict[str, Any]:
-    """Return the outcome of an import as the object that ``--json`` prints."""
-    return json_object(result, "added", "already", "codes", "without_account") | {kind: named}

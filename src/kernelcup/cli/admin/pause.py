@@ -11,11 +11,10 @@ import typer
 from kernelcup.app.rules import pauses
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import json_object, plain
 from kernelcup.errors import InvalidValue, NotFound
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"

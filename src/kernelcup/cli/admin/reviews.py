@@ -12,15 +12,14 @@ import typer
 from kernelcup.app.results import rejudge as service
 from kernelcup.app.results import reviews
 from kernelcup.app.results.rejudge import RejudgePlan
-from kernelcup.app.results.reviews import Review
 from kernelcup.cli import wiring
 from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.backend.choosing import with_backend
+from kernelcup.cli.operations import Answer, listed, say
 from kernelcup.cli.options import JsonOption, SubmissionId
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, json_object, plain
+from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines
 from kernelcup.reporting.phrases import duration
@@ -82,7 +81,7 @@ def rejudge(
         confirm(plan, yes=yes, as_json=as_json)
         plan = work(False)
     if as_json:
-        typer.echo(json.dumps(plan_object(plan)))
+        typer.echo(json.dumps(fields(plan)))
     elif not plan.dry_run:
         typer.echo(f"{plan.jobs} results are judged again; current results count until then")
 
@@ -117,22 +116,26 @@ def review_lines(answer: Answer) -> Iterable[str]:
         yield f"then: {choice}{answer.option}"
 
 
-def listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
+def where_listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
     """Return where to find the number of a review."""
     return {NotFound: f"kernelcup admin reviews list{answer.option}"}
 
 
-say(
-    reviews.open_reviews,
-    list_lines,
-    lambda answer: {"reviews": [review_object(review) for review in answer.value]},
-)
-say(reviews.get_review, review_lines, lambda answer: review_object(answer.value), listed)
+def review_object(each: Review) -> dict[str, Any]:
+    """Return a review as ``--json`` prints it."""
+    same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
+    decided = ("decision", "decided_at", "decided_by", "note")
+    numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
+    return json_object(each, *same, *decided, **numbers)
+
+
+say(reviews.open_reviews, list_lines, listed("reviews", review_object))
+say(reviews.get_review, review_lines, lambda answer: review_object(answer.value), where_listed)
 say(
     reviews.decide,
     lambda answer: describe_review(answer.value),
     lambda answer: review_object(answer.value),
-    listed,
+    where_listed,
 )
 
 
@@ -194,11 +197,6 @@ def taking(plan: RejudgePlan) -> str:
     return f"about {plan.estimated_gpu_s / 60:.1f} min of device time"
 
 
-def plan_object(plan: RejudgePlan) -> dict[str, Any]:
-    """Return a plan as ``--json`` prints it."""
-    return json_object(plan, *plan.__slots__)
-
-
 def describe_review(each: Review) -> str:
     """Return a review as one or two lines."""
     score = "no score" if each.score_s is None else duration(each.score_s * 1e9)
@@ -207,11 +205,3 @@ def describe_review(each: Review) -> str:
     if each.decision is not None:
         text += f"\n  {each.decision} by {each.decided_by}: {each.note}"
     return plain(text)
-
-
-def review_object(each: Review) -> dict[str, Any]:
-    """Return a review as ``--json`` prints it."""
-    same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
-    decided = ("decision", "decided_at", "decided_by", "note")
-    numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
-    return json_object(each, *same, *decided, **numbers)

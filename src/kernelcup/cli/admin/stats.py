@@ -11,10 +11,10 @@ import typer
 from kernelcup.app.stats import Stats
 from kernelcup.app.stats import stats as figures
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import fields
 
 
 @with_backend
@@ -29,7 +29,7 @@ def stats(
     since = now - timedelta(days=1) if last_day else None
     found = backend.call(figures, board=board, since=since)
     if as_json:
-        typer.echo(json.dumps(json_object(found, *found.__slots__)))
+        typer.echo(json.dumps(fields(found)))
     else:
         show_stats(found)
 

@@ -6,16 +6,7 @@ from typing import Any
 
 import typer
 
-from kernelcup.cli.admin import (
-    limits,
-    machines,
-    members,
-    pause,
-    reviews,
-    sign_in_links,
-    stats,
-    users,
-)
+from kernelcup.cli.admin import limits, machines, members, pause, reviews, stats, users
 from kernelcup.cli.operations import add_commands
 
 __all__ = ["commands", "limits"]
@@ -74,7 +65,7 @@ def commands() -> dict[str, Any]:
         groups["machines"].command(name)(getattr(machines, name))
     groups["members"].command("import")(members.import_members)
     groups["user"].command("role")(users.change_role)
-    groups["user"].command("link")(sign_in_links.link)
+    groups["user"].command("link")(users.link)
     groups["token"].command("create")(users.create_token)
     groups["token"].command("list")(users.list_tokens)
     root: Any = typer.main.get_group(admin)

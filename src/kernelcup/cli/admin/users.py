@@ -1,25 +1,28 @@
-"""``kernelcup admin user``, ``admin token`` and ``admin audit``, with this machine's database or a server."""
+"""``kernelcup admin user`` with its sign-in links, ``admin token`` and ``admin audit``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.people.accounts import User
-from kernelcup.app.people.audit_log import AuditEntry
-from kernelcup.app.people.tokens import Token
+from kernelcup.cli import wiring
+from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.backend.choosing import with_backend
+from kernelcup.cli.operations import Answer, echo, listed, say
 from kernelcup.cli.options import JsonOption, UserArgument
-from kernelcup.cli.show.json_object import json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain import Role, Scope
+from kernelcup.domain.answers import Token, User
 from kernelcup.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from kernelcup.app.people.login_links import LoginLink
 
 
 def show_users(found: Sequence[User]) -> None:
@@ -141,11 +144,6 @@ def audit_lines(answer: Answer) -> Iterable[str]:
         yield f"{entry.at:%Y-%m-%d %H:%M} UTC  {entry.actor}  {entry.action}  {entry.target}  {detail}"
 
 
-def audit_object(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry of the audit log as the object that ``--json`` prints."""
-    return json_object(entry, "id", "at", "actor", "action", "target", "detail")
-
-
 def added_lines(answer: Answer) -> Iterable[str]:
     """Return a new user's line, and the next step."""
     yield describe_user(answer.value)
@@ -166,33 +164,80 @@ def link_lines(answer: Answer) -> Iterable[str]:
         yield f"{link.user}  until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
-say(
-    accounts.list_users,
-    table_of_users,
-    lambda answer: {"users": [user_object(user) for user in answer.value]},
-)
+say(accounts.list_users, table_of_users, listed("users", user_object))
 say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
 for change in (accounts.ban, accounts.unban):
     say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
-say(
-    tokens.revoke_token,
-    lambda answer: f"token {answer.given['token_id']} is revoked",
-    lambda answer: {"revoked": answer.given["token_id"]},
-)
-say(
-    audit_log.entries,
-    audit_lines,
-    lambda answer: {"audit": [audit_object(entry) for entry in answer.value]},
-)
+say(tokens.revoke_token, "token {token_id} is revoked", echo(revoked="token_id"))
+say(audit_log.entries, audit_lines, listed("audit"))
 say(
     login_links.open_links,
     link_lines,
-    lambda answer: {
-        "links": [json_object(link, "user", "created_at", "expires_at") for link in answer.value]
-    },
+    listed("links"),
 )
-say(
-    login_links.revoke_links,
-    lambda answer: f"the link of {answer.given['name']} is revoked",
-    lambda answer: {"revoked": answer.given["name"]},
-)
+say(login_links.revoke_links, "the link of {name} is revoked", echo(revoked="name"))
+
+
+@with_backend
+def link(
+    backend: Backend,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="USER...",
+            help="Names of users; without a name or a list, the user `admin` of this machine's database.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--list", help="A class list (CSV with a column user), or one name on each line; - is stdin."
+        ),
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create participants for names without an account.")
+    ] = False,
+    board: Annotated[
+        str | None, typer.Option("--board", help="Also make all of them members of this leaderboard.")
+    ] = None,
+    hours: Annotated[
+        int,
+        typer.Option(
+            "--hours", min=1, max=72, help="How long links work; those of creators and admins: 15 minutes."
+        ),
+    ] = 24,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
+    from kernelcup.app.courses import class_list
+    from kernelcup.app.people import login_links
+
+    text = "" if file is None else read_list(file)
+    wanted = [*(names or ()), *class_list.names_in(text)]
+    named = None if board is None else backend.board(board).name
+    if not wanted and backend.server is not None:
+        raise InvalidValue("Name the users, or give a class list with --list FILE.")
+    try:
+        made = backend.call(login_links.make_links, names=wanted, create=create, board=named, hours=hours)
+    except InvalidValue as error:
+        if not create and "There is no user" in str(error):
+            error.add_note("correct the names, or make accounts for new ones with --create")
+        raise
+    if backend.server is None:
+        wiring.address_of(backend.config, lambda text: typer.echo(text, err=True))
+    if as_json:
+        typer.echo(json.dumps({"links": [fields(each) for each in made]}))
+    else:
+        _tell(made)
+    if named is not None:  # after the links are printed: nothing can print them again
+        known = text if file is not None and not names else "\n".join(each.user for each in made)
+        backend.call(class_list.import_members, board=named, csv_text=class_list.class_of(known))
+
+
+def _tell(made: list[LoginLink]) -> None:
+    for each in made:
+        typer.echo(plain(f"{each.user},{each.url}"))
+    if new := [each.user for each in made if each.is_new_user]:
+        typer.echo(plain(f"new accounts: {', '.join(new)}"), err=True)
+    last = max(each.expires_at for each in made)
+    typer.echo(f"Each works once, until {last:%Y-%m-%d %H:%M} UTC at the latest.", err=True)

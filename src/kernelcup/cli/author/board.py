@@ -17,10 +17,10 @@ from kernelcup.cli import options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.task import describe, pick_template, print_sources
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import no_board, rules_text, times
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Visibility
 from kernelcup.errors import BrokenChecker, InvalidValue, OwnHarnessNeeded
 from kernelcup_harness.protocol import HarnessKind
@@ -185,7 +185,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     from kernelcup.cli.author.final import find as find_final
     from kernelcup.cli.author.final import print_final
     from kernelcup.cli.show import terminal
-    from kernelcup.cli.show.json_object import fields
+    from kernelcup.cli.show.output import fields
 
     board = backend.board(name)
     finals = [
@@ -210,7 +210,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
 def task_object(backend: Backend, board: str) -> dict[str, object]:
     """Return a leaderboard's task as ``--json`` prints it, without its hidden cases."""
     from kernelcup.app.submissions import handout
-    from kernelcup.cli.show.json_object import json_object, without_hidden
+    from kernelcup.cli.show.output import json_object, without_hidden
 
     info = backend.call(handout.show_task, name=board)
     counts = json_object(info, "content_hash", "hidden_tests", "hidden_benchmarks")

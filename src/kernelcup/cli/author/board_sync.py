@@ -13,9 +13,9 @@ from kernelcup.cli import exit_codes, options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.board_update import PreviewOption, RejudgeOption, left_standings
 from kernelcup.cli.backend.base import Backend, refuse_user
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Visibility
 from kernelcup.errors import InvalidValue
 

@@ -17,10 +17,10 @@ from kernelcup.cli import options
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.board import task_at, trial_of
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import BoardArgument, HarnessOption, JsonOption
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.plain_text import plain, shortened
+from kernelcup.cli.show.output import plain, shortened
 from kernelcup.domain import MOMENTS
 from kernelcup.errors import InvalidValue
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
-from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
+from kernelcup.cli.show.output import fields
 from kernelcup.errors import NotFound
 
 ORDER = (
@@ -29,14 +27,7 @@ ORDER = (
 )
 
 
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "course", {})
-    group.command("import")(members.import_into_course)
-    root: Any = typer.main.get_group(group)
-    found: dict[str, Any] = root.commands
-    return {name: found[name] for name in (*ORDER, *(each for each in found if each not in ORDER))}
+commands = partial(commands_of, "course", by_hand={"import": members.import_into_course}, order=ORDER)
 
 
 def course_text(answer: Answer) -> str:
@@ -61,18 +52,14 @@ def rules_lines(answer: Answer) -> Iterable[str]:
 
 
 LIST = "kernelcup course list"
-say(
-    grades.grades,
-    lambda answer: grades.as_csv(answer.value).splitlines(),
-    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
-)
+say(grades.grades, lambda answer: grades.as_csv(answer.value).splitlines(), listed("grades", course="name"))
 say(
     grades.own_grades,
     lambda answer: (
         [f"{each.leaderboard}: {each.because}" for each in answer.value]
         or ["You are in no register of this course."]
     ),
-    lambda answer: {"course": answer.given["name"], "grades": [fields(each) for each in answer.value]},
+    listed("grades", course="name"),
 )
 say(
     grades.rules,
@@ -94,60 +81,40 @@ say(
     },
 )
 for _call in (courses.create, courses.show, courses.rename, courses.add_board, courses.remove_board):
-    say(
-        _call,
-        course_text,
-        lambda answer: fields(answer.value),
-        lambda answer: {NotFound: f"{LIST}{answer.option}"},
-    )
+    say(_call, course_text, next_step=lambda answer: {NotFound: f"{LIST}{answer.option}"})
 say(
     courses.list_courses,
     lambda answer: (
         map(_line, answer.value) if answer.value else ["No courses. Next: kernelcup course create NAME"]
     ),
-    lambda answer: {"courses": [fields(each) for each in answer.value]},
+    listed("courses"),
 )
-say(
-    courses.delete,
-    lambda answer: f"{answer.given['name']} is deleted; its leaderboards stay",
-    lambda answer: {"deleted": answer.given["name"]},
-)
+say(courses.delete, "{name} is deleted; its leaderboards stay", echo(deleted="name"))
 say(
     extensions.extend,
     lambda answer: [f"{each.leaderboard}: until {each.until:%Y-%m-%d %H:%M} UTC" for each in answer.value],
-    lambda answer: {"course": answer.given["name"], "extensions": [fields(each) for each in answer.value]},
+    listed("extensions", course="name"),
     lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )
 say(
     membership.make_course_invites,
     members.code_lines,
-    lambda answer: {"codes": answer.value.codes, "leaderboards": answer.value.leaderboards},
 )
 say(
     membership.list_course_invites,
     members.invite_lines,
-    lambda answer: {
-        "course": answer.given["name"],
-        "invites": [members.invite_object(each) for each in answer.value],
-    },
+    listed("invites", members.invite_object, course="name"),
 )
-say(
-    membership.course_members,
-    members.member_lines,
-    lambda answer: {
-        "course": answer.given["name"],
-        "members": [members.member_object(each) for each in answer.value],
-    },
-)
+say(membership.course_members, members.member_lines, listed("members", members.member_object, course="name"))
 say(
     membership.add_course_member,
-    lambda answer: "{user} is a member of {name}".format(**answer.given),
-    lambda answer: {"course": answer.given["name"], "user": answer.given["user"]},
+    "{user} is a member of {name}",
+    echo(course="name", user="user"),
     lambda _: {NotFound: PEOPLE},
 )
 say(
     membership.remove_course_member,
-    lambda answer: "{user} is no longer a member of {name}".format(**answer.given),
-    lambda answer: {"course": answer.given["name"], "removed": answer.given["user"]},
+    "{user} is no longer a member of {name}",
+    echo(course="name", removed="user"),
     lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )

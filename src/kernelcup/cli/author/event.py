@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
-import typer
-
-from kernelcup.app.events import announcements, events, finalists, open_data, points, registration
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
 from kernelcup.cli.compete.account import write_archive
-from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "event", {"team": "Compete together: found a team, join one, leave it."})
-    root: Any = typer.main.get_group(group)
-    return dict(root.commands)
+commands = partial(
+    commands_of, "event", groups={"team": "Compete together: found a team, join one, leave it."}
+)
 
 
 def saved(answer: Answer) -> dict[str, object]:
@@ -110,28 +104,20 @@ def registered_line(each: Registered) -> str:
 
 
 say(
-    open_data.export_event,
+    events.export_event,
     lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)),
     saved,
 )
-say(registration.register, taking_lines, lambda answer: fields(answer.value))
+say(registration.register, taking_lines)
 say(
     registration.my_registration,
     taking_lines,
     lambda answer: {"registered": None} if answer.value is None else fields(answer.value),
 )
-say(
-    registration.registrations,
-    lambda answer: map(registered_line, answer.value),
-    lambda answer: {"registrations": [fields(each) for each in answer.value]},
-)
-say(
-    registration.list_teams,
-    lambda answer: map(team_line, answer.value),
-    lambda answer: {"teams": [fields(each) for each in answer.value]},
-)
+say(registration.registrations, lambda answer: map(registered_line, answer.value), listed("registrations"))
+say(registration.list_teams, lambda answer: map(team_line, answer.value), listed("teams"))
 for _call in (registration.create_team, registration.join_team):
-    say(_call, lambda answer: team_line(answer.value), lambda answer: fields(answer.value))
+    say(_call, lambda answer: team_line(answer.value))
 
 
 def said_line(each: Said) -> str:
@@ -142,32 +128,19 @@ def said_line(each: Said) -> str:
     return f"{each.id}  {moment(each.at)}  {each.kind.value}{to}{who}{private}: {each.text}"
 
 
-say(
-    announcements.list_said,
-    lambda answer: map(said_line, answer.value),
-    lambda answer: {"said": [fields(each) for each in answer.value]},
-)
+say(announcements.list_said, lambda answer: map(said_line, answer.value), listed("said"))
 say(
     finalists.advance,
     lambda answer: (
         f"{', '.join(answer.value.competitors)} take part in {answer.value.leaderboard}: "
         f"{', '.join(answer.value.members)} are members"
     ),
-    lambda answer: fields(answer.value),
 )
-say(events.create_event, made_lines, lambda answer: fields(answer.value))
-say(events.show_event, event_lines, lambda answer: fields(answer.value))
-say(events.update_event, event_lines, lambda answer: fields(answer.value))
-say(
-    events.list_events,
-    list_lines,
-    lambda answer: {"events": [fields(event) for event in answer.value]},
-)
-say(
-    events.delete_event,
-    lambda answer: f"event {answer.given['event']} is deleted; its leaderboards stay",
-    lambda answer: {"deleted": answer.given["event"]},
-)
+say(events.create_event, made_lines)
+say(events.show_event, event_lines)
+say(events.update_event, event_lines)
+say(events.list_events, list_lines, listed("events"))
+say(events.delete_event, "event {event} is deleted; its leaderboards stay", echo(deleted="event"))
 say(
     events.add_board,
     lambda answer: (
@@ -175,4 +148,4 @@ say(
     ),
     lambda answer: answer.value.as_object(),
 )
-say(points.points, points_lines, lambda answer: fields(answer.value))
+say(points.points, points_lines)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
-from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.operations import Answer, commands_of, say
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "board export", {})
-    root: Any = typer.main.get_group(group)
-    return dict(root.commands)
+commands = partial(commands_of, "board export")
 
 
 def written_as(ending: str) -> Callable[[Answer], dict[str, object]]:
@@ -43,4 +34,4 @@ def pair_lines(answer: Answer) -> Iterable[str]:
 say(handed_in.code_zip, said_as("code"), written_as("code"))
 say(dataset.export_dataset, said_as("dataset"), written_as("dataset"))
 say(winners.export_winners, said_as("winners"), written_as("winners"))
-say(handed_in.likeness, pair_lines, lambda answer: fields(answer.value))
+say(handed_in.likeness, pair_lines)

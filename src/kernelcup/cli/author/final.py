@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Final, FinalPlace, Score
 from kernelcup.errors import NotFound
 from kernelcup.reporting.finals import DELETED, OFFICIAL
@@ -93,7 +93,7 @@ def hold(backend: Backend, found: Final, *, quiet: bool) -> Final:
 def show(found: Final, *, as_json: bool) -> None:
     """Print a final."""
     from kernelcup.cli.show import terminal
-    from kernelcup.cli.show.json_object import fields
+    from kernelcup.cli.show.output import fields
 
     if as_json:
         typer.echo(json.dumps(fields(found)))

@@ -14,8 +14,7 @@ from kernelcup.cli import options
 from kernelcup.cli.author.task_argument import Where, find_task
 from kernelcup.cli.author.task_check import check
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
-from kernelcup.cli.show.json_object import without_hidden
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain, without_hidden
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import Work

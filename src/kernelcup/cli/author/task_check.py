@@ -16,7 +16,7 @@ from kernelcup.cli.author.task_argument import Where, task_place
 from kernelcup.cli.compete.run import judge
 from kernelcup.cli.failures import problem_object
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Task
 from kernelcup.errors import Problem
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, SourceTree, Verdict
@@ -64,9 +64,9 @@ def check(
 
 def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool, config: Path | None) -> None:
     """Check the task or problem set at ``place``, and end with the exit code for the result."""
-    from kernelcup.tasks.check import check_path
+    from kernelcup.tasks.folder import remarks
     from kernelcup.tasks.loader import load_task
-    from kernelcup.tasks.statement import remarks
+    from kernelcup.tasks.problem_set import check_path
 
     problems = list(check_path(place, kind))
     tried = ""

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any
-
-import typer
+from functools import partial
 
 from kernelcup.app.news import webhooks
-from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
 from kernelcup.domain.answers import Webhook
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "board webhook", {})
-    root: Any = typer.main.get_group(group)
-    return {name: root.commands[name] for name in ("add", "list", "enable", "remove")}
+commands = partial(commands_of, "board webhook", order=("add", "list", "enable", "remove"))
 
 
 def new_lines(answer: Answer) -> Iterable[str]:
@@ -52,24 +42,7 @@ def state_of(webhook: Webhook) -> str:
     return f"works, last used {webhook.succeeded_at:%Y-%m-%d %H:%M} UTC{waiting}"
 
 
-def webhook_object(webhook: Webhook) -> dict[str, Any]:
-    """Return a webhook as ``--json`` prints it."""
-    return json_object(webhook, *(field.name for field in fields(webhook)))
-
-
-say(webhooks.add_webhook, new_lines, lambda answer: webhook_object(answer.value))
-say(
-    webhooks.list_webhooks,
-    list_lines,
-    lambda answer: {"webhooks": list(map(webhook_object, answer.value))},
-)
-say(
-    webhooks.enable_webhook,
-    lambda answer: f"webhook {answer.given['webhook_id']} is in use again",
-    lambda answer: {"enabled": answer.given["webhook_id"]},
-)
-say(
-    webhooks.remove_webhook,
-    lambda answer: f"webhook {answer.given['webhook_id']} is removed",
-    lambda answer: {"removed": answer.given["webhook_id"]},
-)
+say(webhooks.add_webhook, new_lines)
+say(webhooks.list_webhooks, list_lines, listed("webhooks"))
+say(webhooks.enable_webhook, "webhook {webhook_id} is in use again", echo(enabled="webhook_id"))
+say(webhooks.remove_webhook, "webhook {webhook_id} is removed", echo(removed="webhook_id"))

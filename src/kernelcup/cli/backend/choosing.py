@@ -1,17 +1,21 @@
-"""Which backend a command uses: the database of this machine, or a server."""
+"""Which backend a command uses: the database of this machine, or a server, by the options of each command."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, get_type_hints
 
 import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.credentials import Credentials
+from kernelcup.cli.options import ConfigOption, LocalOption, ServerOption
 from kernelcup.errors import InvalidValue, SignInNeeded
 
 LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
@@ -78,3 +82,35 @@ def choose(server: str | None, *, local: bool, config: Path | None) -> str | Non
     if config is not None or any(os.environ.get(name) for name in LOCAL_NAMES):
         return None
     return Credentials.load(os.environ).default
+
+
+P = ParamSpec("P")
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+OPTIONS = (
+    inspect.Parameter("server", KEYWORD, default=None, annotation=ServerOption),
+    inspect.Parameter("local", KEYWORD, default=False, annotation=LocalOption),
+    inspect.Parameter("config", KEYWORD, default=None, annotation=ConfigOption),
+)
+
+
+def with_backend(command: Callable[Concatenate[Backend, P], None]) -> Callable[..., None]:
+    """Hand a command the :class:`Backend` that its options name, open while the command runs."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any,
+        server: str | None = None,
+        local: bool = False,
+        config: Path | None = None,
+        **options: Any,
+    ) -> None:
+        with open_backend(server, local, config) as backend:
+            command(backend, *args, **options)
+
+    # Typer reads the options of a command from its signature.
+    hints = get_type_hints(command, include_extras=True)
+    _, *own = inspect.signature(command).parameters.values()
+    own = [each.replace(annotation=hints[each.name]) for each in own]
+    run.__signature__ = inspect.Signature([*own, *OPTIONS])  # type: ignore[attr-defined]
+    return run

@@ -21,7 +21,7 @@ from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.submissions import submissions as service
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound

@@ -11,7 +11,7 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, refuse_user
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import Task

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import typer
 
 from kernelcup.app import personal_data
 from kernelcup.app.news import bell
 from kernelcup.app.operation import Archive
 from kernelcup.app.people import accounts
 from kernelcup.cli.admin.users import describe_user, user_object
-from kernelcup.cli.operations import Answer, add_commands, say
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.operations import Answer, commands_of, say
 from kernelcup.errors import Conflict
 
-
-def commands() -> dict[str, Any]:
-    """Return the commands by name."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    add_commands(group, "account", {})
-    root: Any = typer.main.get_group(group)
-    return dict(root.commands)
+commands = partial(commands_of, "account")
 
 
 def saved(answer: Answer) -> dict[str, object]:
@@ -48,7 +39,7 @@ def bell_lines(answer: Answer) -> list[str]:
     ] or ["Nothing yet."]
 
 
-say(bell.show_bell, bell_lines, lambda answer: fields(answer.value))
+say(bell.show_bell, bell_lines)
 say(personal_data.export_account, lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)), saved)
 say(
     accounts.set_shown_name,

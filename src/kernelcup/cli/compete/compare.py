@@ -14,7 +14,7 @@ from kernelcup.cli import exit_codes, logs, wiring
 from kernelcup.cli.backend import base
 from kernelcup.cli.backend.choosing import open_backend
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Device, Task
 from kernelcup.errors import DeviceNeeded, InvalidValue, NotFound
 from kernelcup_harness.protocol import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kernelcup.cli import exit_codes
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.domain import Device, Task
 from kernelcup.errors import InvalidValue, LaunchError
 from kernelcup_harness.protocol import Backend, Mode, Reason, RunReport, SourceTree, Verdict, to_json

@@ -9,11 +9,11 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.compete.login import budget_object, budget_text
 from kernelcup.cli.compete.submit import board_device
 from kernelcup.cli.options import BoardArgument, JsonOption, UserOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import Conflict, NotFound
 
 

@@ -17,7 +17,7 @@ from kernelcup.cli.backend.choosing import overriding
 from kernelcup.cli.credentials import Credentials, write_popcorn
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.boards import moment
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import InvalidValue, SignInNeeded, SignInPending, SlowDown
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.compete.submissions import content, finish
 from kernelcup.cli.options import JsonOption, SubmissionFile, UserOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup_harness.protocol import Counters, Mode, ProfileOptions, Sections
 

@@ -11,7 +11,7 @@ import typer
 from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.choosing import open_backend
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup_harness.protocol import JobSpec, RunReport, StageName, from_json, to_json
 

@@ -13,9 +13,9 @@ import typer
 
 from kernelcup.cli import exit_codes
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import NotFound
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import typer
 
 from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.base import Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
-from kernelcup.cli.show.json_object import fields, json_object
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain import JobState, RankingBy, Standing
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup_harness.protocol import SASS, RanKernel, RunReport, Verdict, to_json

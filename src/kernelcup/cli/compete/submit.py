@@ -14,12 +14,11 @@ import typer
 
 from kernelcup.cli import options, wiring
 from kernelcup.cli.backend.base import Ask, Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.compete.submissions import finish, listing
 from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
 from kernelcup.cli.show.boards import moment, no_board
-from kernelcup.cli.show.json_object import fields
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import fields, plain
 from kernelcup.errors import (
     DeviceNeeded,
     InvalidValue,

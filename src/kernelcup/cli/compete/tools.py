@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelcup.cli.backend.base import Ask, Backend
-from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.failures import write_crash
 from kernelcup.errors import ConfigError, KernelCupError, NotFound
 

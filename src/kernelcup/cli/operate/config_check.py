@@ -10,7 +10,7 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.operate.db import state_of
 from kernelcup.cli.options import ConfigOption, JsonOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 
 app = typer.Typer(help="Show the configuration, and check that it can be used.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
-from kernelcup.cli.show.json_object import fields
+from kernelcup.cli.show.output import fields
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.operate.bot import look
 from kernelcup.cli.options import ConfigOption, JsonOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.clocks import clock_words
 from kernelcup.domain import TrustRule
 from kernelcup.domain.answers import CheckResult, check

@@ -14,7 +14,7 @@ import typer
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import ConfigError, InvalidValue
 
 app = typer.Typer(help="Machines that judge for a service elsewhere.", cls=HelpGroup, no_args_is_help=True)

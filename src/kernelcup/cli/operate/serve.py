@@ -18,7 +18,7 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.operate.bot import BotThread
 from kernelcup.cli.options import ConfigOption
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 from kernelcup.errors import Conflict, InvalidValue, KernelCupError, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -281,8 +281,7 @@ def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
 def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platform:
     """Return the state of the routes; port 0 becomes the port that the socket got."""
 
-    from kernelcup.http.state import Platform, cookie_secret
-    from kernelcup.http.steps import Steps
+    from kernelcup.http.state import Platform, Steps, cookie_secret
 
     server = replace(settings.server, port=sock.getsockname()[1])
     steps = Steps()

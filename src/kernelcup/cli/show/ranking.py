@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelcup import scoring
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.output import json_object
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing, Table

@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kernelcup.cli.show.plain_text import plain, shortened
+from kernelcup.cli.show.output import plain, shortened
 from kernelcup.cli.show.tables import cell, least_width, new_table, print_table
 from kernelcup.cli.show.terminal import PlainConsole, raw
 from kernelcup.reporting import columns as lesson_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

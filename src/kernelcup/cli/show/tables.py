@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 
 WIDEST = 10_000
 GAP = 2

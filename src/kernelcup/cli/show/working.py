@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.output import plain
 
 
 @contextmanager

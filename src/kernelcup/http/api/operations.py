@@ -19,13 +19,12 @@ from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.machines.agreement import Comparison
-from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Archive, Operation, Parameter, without_none
-from kernelcup.app.people.accounts import Me, User
-from kernelcup.app.people.tokens import SecretToken, Token
-from kernelcup.app.results.table import Record
+from kernelcup.app.people.accounts import Me
+from kernelcup.app.people.tokens import SecretToken
 from kernelcup.app.submissions.handout import HandedOut
-from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table, Task
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Record, Standing, Table, Task
+from kernelcup.domain.answers import Reservation, Token, User
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.forms import (
     CreatedOut,
@@ -145,7 +144,7 @@ def _route(operation: Operation) -> Any:
         return await given["room"].aside(given["actor"], partial(route, **values))
 
     door: Any = apart if operation.is_aside else route
-    signature = [_in_address(parameter) for parameter in outside]
+    signature = [in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
@@ -243,7 +242,7 @@ def shown(value: Any) -> Any:
     return value if schema is None else schema.of(value)
 
 
-def _in_address(parameter: Parameter) -> inspect.Parameter:
+def in_address(parameter: Parameter) -> inspect.Parameter:
     """Return a parameter of the path or the query."""
     key = parameter.key
     place = Path(alias=key) if parameter.in_path else Query(alias=key, description=parameter.given.help)

@@ -12,19 +12,17 @@ from kernelcup.app.courses import joining
 from kernelcup.app.news import bell
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
+from kernelcup.errors import InvalidValue, SignInNeeded, UserError
 from kernelcup.http.api.operations import Provided
-from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.pages import csrf
-from kernelcup.http.pages.admin.forms import Fields, perform
+from kernelcup.http.pages.admin.forms import add_form
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
 
 router = APIRouter(route_class=PageRoute)
 
-PROBLEMS = (Banned, Conflict, InvalidValue, NotFound)
-"""What the page of the account tells; who may not change it gets an error."""
 NO_STORE = {"Cache-Control": "no-store"}
 DAYS = (7, 30, 180, 365)
 LONGEST_DAYS = 3650
@@ -65,34 +63,18 @@ def show_account(request: Request, actor: ActorDep) -> Response:
     return account_page(request, actor)
 
 
-@router.post("/account/name")
-def rename(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, name: Text) -> Response:
-    """Take another name."""
-    try:
-        accounts.change(db, actor, actor.name, new_name=name, role=None, entry=entry, now=now)
-    except PROBLEMS as error:
-        return account_page(request, actor, 400, problem=str(error))
-    return RedirectResponse("/account", 303)
+def _with_problem(request: Request, given: Provided, problem: str) -> Response:
+    return account_page(request, given["actor"], 400, problem=problem)
 
 
-@router.post("/account/shown-name")
-def set_shown_name(request: Request, db: Db, actor: ActorDep, now: Now, shown_name: Text = "") -> Response:
-    """Take another shown name, or none."""
-    try:
-        accounts.set_shown_name(db, actor, actor.name, shown_name, now=now)
-    except PROBLEMS as error:
-        return account_page(request, actor, 400, problem=str(error))
-    return RedirectResponse("/account", 303)
-
-
-@router.post("/account/unlink")
-def unlink(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, provider: Text) -> Response:
-    """Unlink an account at a sign-in provider; the last one stays."""
-    try:
-        account_linking.unlink_identity(db, actor, provider, entry=entry, now=now)
-    except PROBLEMS as error:
-        return account_page(request, actor, 400, problem=str(error))
-    return RedirectResponse("/account", 303)
+for _path, _call, _to, _fixed in (
+    ("/account/name", accounts.change, "/account", {"role": None}),
+    ("/account/shown-name", accounts.set_shown_name, "/account", {}),
+    ("/account/delete", personal_data.delete_account, "/", {}),
+):
+    add_form(router, _path, _call, _to, page=_with_problem, of_self=True, **_fixed)
+add_form(router, "/account/unlink", account_linking.unlink_identity, "/account", page=_with_problem)
+add_form(router, "/tokens/{token_id}/revoke", tokens.revoke_token, "/tokens")
 
 
 @router.post("/account/link-code")
@@ -117,16 +99,6 @@ def set_direct_messages(db: Db, actor: ActorDep, wanted: Annotated[bool, Form()]
     """Say whether bots may write to oneself; a box that is not ticked is not sent."""
     accounts.set_direct_messages(db, actor, wanted)
     return RedirectResponse("/account", 303)
-
-
-@router.post("/account/delete")
-def delete(request: Request, actor: ActorDep, given: Provided, fields: Fields) -> Response:
-    """Delete one's own account, once its name was typed."""
-    try:
-        perform(personal_data.delete_account, fields, given, name=actor.name)
-    except PROBLEMS as error:
-        return account_page(request, actor, 400, problem=str(error))
-    return RedirectResponse("/", 303)
 
 
 @router.get("/join")
@@ -178,13 +150,6 @@ def make_token(
     except InvalidValue as error:
         return _tokens_page(request, actor, now, 400, problem=str(error))
     return _tokens_page(request, actor, now, made=made)
-
-
-@router.post("/tokens/{token_id}/revoke")
-def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Make a token of one's own useless."""
-    tokens.revoke_token(db, actor, token_id, now)
-    return RedirectResponse("/tokens", 303)
 
 
 def _tokens_page(request: Request, actor: Actor, now: Any, status: int = 200, **told: Any) -> Response:

@@ -6,19 +6,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Request, Response
 from sse_starlette import EventSourceResponse
 
 from kernelcup.app.news import bell
-from kernelcup.domain import LARGEST_ID, Actor
+from kernelcup.domain import Actor
 from kernelcup.errors import UserError
 from kernelcup.http import auth
 from kernelcup.http.dependencies import ActorDep, Db, PlatformDep
 from kernelcup.http.events.stream import PING_S, Message
+from kernelcup.http.pages.admin.forms import add_form
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -40,18 +39,8 @@ def show(request: Request, db: Db, actor: ActorDep) -> Response:
     return render(request, "bell.html", bell=bell.show_bell(db, actor, limit=SHOWN))
 
 
-@router.post("/bell/read")
-def read(db: Db, actor: ActorDep, until: Annotated[int, Form(ge=0, le=LARGEST_ID)]) -> Response:
-    """Mark what was shown as read."""
-    bell.read_bell(db, actor, until)
-    return RedirectResponse("/bell", 303)
-
-
-@router.post("/account/bell")
-def set_bell(db: Db, actor: ActorDep, wanted: Annotated[bool, Form()] = False) -> Response:
-    """Say whether the site tells of news; a box that is not ticked is not sent."""
-    bell.set_bell(db, actor, wanted)
-    return RedirectResponse("/account", 303)
+add_form(router, "/bell/read", bell.read_bell, "/bell")
+add_form(router, "/account/bell", bell.set_bell, "/account")
 
 
 @dataclass

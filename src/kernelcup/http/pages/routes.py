@@ -49,5 +49,3 @@ for _each in (
 ):
     router.include_router(_each.router)
 router.include_router(bell.live)
-
-__all__ = ["router"]

@@ -5,6 +5,9 @@ This is the control plane's only client of the driver; the harness has its own, 
 
 from __future__ import annotations
 
+import functools
+import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -190,3 +193,23 @@ def _process_name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "[Not Found]"  # it has ended, or belongs to another container
+
+
+DRIVER = Path("/proc/driver/nvidia/version")
+
+
+@functools.cache
+def facts_here(driver: Path = DRIVER) -> dict[str, Any]:
+    """Return the machine's GPUs by model, its driver, its cores and its memory in GiB."""
+    try:
+        text = driver.read_text()
+    except OSError:
+        text = ""
+    version = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "gpus": [model for _, model in gpus_here()],
+        "driver": version[0] if version else "",
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory_bytes / (1 << 30)),
+    }

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.boards.boards import check_board_name
 from kernelcup.app.boards.queries import boards, task_versions
-from kernelcup.app.news import moments
+from kernelcup.app.news import newsroom
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import AfterDeadline, BoardSettings, CodePolicy, Leaderboard, NewsKind, Visibility
@@ -94,7 +94,7 @@ def _make(
         discord_thread=str(row.forum_id) if (row.forum_id or 0) > 0 else "",
     )
     found.counts["leaderboards"] += 1
-    if deadline is not None and deadline <= now < deadline + moments.FINAL_WITHIN:
+    if deadline is not None and deadline <= now < deadline + newsroom.FINAL_WITHIN:
         # As told: final standings are in the leaderboard's feed, and go to no webhook.
         key = f"final:{number}:{deadline.isoformat()}"
         fact = {"key": key, "kind": NewsKind.FINAL.value, "at": deadline, "moment": deadline}

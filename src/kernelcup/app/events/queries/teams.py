@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from kernelcup.app.people.queries.users import SHOWN_NAME, name_key
 from kernelcup.domain.events import Registered, Team
 from kernelcup.engine.database import insert_or_none, upsert
+from kernelcup.engine.rows import made_of
 from kernelcup.tables import LeaderboardRow, RegistrationRow, SubmissionRow, TeamRow, UserRow
 
 _CAPTAIN = (
@@ -128,13 +129,7 @@ def registrations(session: Session, event_id: int, user_id: int | None = None) -
     if user_id is not None:
         query = query.where(RegistrationRow.user_id == user_id)
     return [
-        Registered(
-            user=name,
-            shown_name=shown or "",
-            accepted_at=row.accepted_at,
-            answers=row.answers,
-            team=team or "",
-        )
+        made_of(row, Registered, user=name, shown_name=shown or "", team=team or "")
         for row, name, shown, team in session.execute(query)
     ]
 
@@ -203,6 +198,4 @@ def every(session: Session, event_id: int) -> list[Team]:
 
 def _one(session: Session, query: Select[TeamRow]) -> StoredTeam | None:
     row = session.scalars(query).first()
-    if row is None:
-        return None
-    return StoredTeam(id=row.id, name=row.name, captain_id=row.captain_id, code=row.code)
+    return None if row is None else made_of(row, StoredTeam)

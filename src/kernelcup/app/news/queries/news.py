@@ -1,12 +1,27 @@
-"""News of leaderboards, in the order in which they were recorded."""
+"""News of leaderboards, in the order in which they were recorded, and which of them a user was told by the bell."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.app.results.queries.ruling import without
@@ -17,6 +32,8 @@ from kernelcup.tables import (
     JobRow,
     LeaderboardRow,
     NewsRow,
+    RegistrationRow,
+    SubmissionRow,
     UserRow,
     WebhookDeliveryRow,
     WebhookRow,
@@ -130,7 +147,6 @@ def page(
     What only the bell tells is left out.
 
     Args:
-        session: The transaction.
         board_ids: The leaderboards.
         reader_id: Include news that are addressed to this user.
         after_id: Return only news after this one.
@@ -263,3 +279,67 @@ def load(session: Session, query: Select[NewsRow, str, str | None, str | None]) 
         made_of(row, News, board_id=row.leaderboard_id, board=board, user=user or "", other=other or "")
         for row, board, user, other in session.execute(query)
     ]
+
+
+FOR_ALL = tuple(kind.value for kind in NewsKind if kind.rings_for_all)
+MOST_COUNTED = 100
+
+
+class BellState(NamedTuple):
+    """A user's bell."""
+
+    read: int
+    wanted: bool
+
+
+def bell_state(session: Session, user_id: int) -> BellState:
+    """Return what a user has read, and whether they want to be told."""
+    row = session.execute(select(UserRow.bell_read, UserRow.bell).where(UserRow.id == user_id)).one()
+    return BellState(*row)
+
+
+def set_bell_read(session: Session, user_id: int, until: int) -> None:
+    """Store up to which news item a user has read."""
+    later = UserRow.bell_read < until
+    session.execute(update(UserRow).where(UserRow.id == user_id, later).values(bell_read=until))
+
+
+def set_bell_wanted(session: Session, user_id: int, wanted: bool) -> None:
+    """Store whether a user wants to be told."""
+    session.execute(update(UserRow).where(UserRow.id == user_id).values(bell=wanted))
+
+
+def bell_items(session: Session, user_id: int, *, board_ids: Collection[int], limit: int) -> list[News]:
+    """Return the newest news that concern a user, newest first, from leaderboards that they see."""
+    query = shown().where(_concerns(user_id, board_ids))
+    found = load(session, query.order_by(NewsRow.id.desc()).limit(limit))
+    return list({each.text or each.id: each for each in found}.values())
+
+
+def bell_count(session: Session, user_id: int, *, board_ids: Collection[int], after_id: int) -> int:
+    """Return how many news after one concern a user, at most ``MOST_COUNTED``."""
+    query = shown().where(_concerns(user_id, board_ids), NewsRow.id > after_id)
+    # What is said in an event is news of each of its leaderboards.
+    once = case((NewsRow.text == "", NewsRow.key), else_=NewsRow.text)
+    some = query.with_only_columns(once).distinct().limit(MOST_COUNTED).subquery()
+    return session.execute(select(func.count()).select_from(some)).scalar_one()
+
+
+def concerned(session: Session, *, after_id: int) -> dict[int | None, int]:
+    """Return for each user whom news after one concern the number of the latest, under None that for all."""
+    query = (
+        select(NewsRow.recipient_id, func.max(NewsRow.id))
+        .where(NewsRow.id > after_id, or_(NewsRow.recipient_id.is_not(None), NewsRow.kind.in_(FOR_ALL)))
+        .group_by(NewsRow.recipient_id)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _concerns(user_id: int, board_ids: Collection[int]) -> ColumnElement[bool]:
+    registered = select(RegistrationRow.event_id).where(RegistrationRow.user_id == user_id)
+    submitted = select(SubmissionRow.leaderboard_id).where(SubmissionRow.user_id == user_id)
+    takes_part = submitted.union(select(LeaderboardRow.id).where(LeaderboardRow.event_id.in_(registered)))
+    for_all = and_(
+        NewsRow.recipient_id.is_(None), NewsRow.kind.in_(FOR_ALL), NewsRow.leaderboard_id.in_(takes_part)
+    )
+    return and_(NewsRow.leaderboard_id.in_(board_ids), or_(NewsRow.recipient_id == user_id, for_all))

@@ -49,7 +49,6 @@ def page(
     """Return entries, newest first.
 
     Args:
-        session: The transaction.
         target: Return only entries about this target.
         action: Return only entries with this action.
         before_id: Return only entries that are older than this one.

@@ -1,7 +1,7 @@
 """Which job is next in the queue of a device, and its claim.
 
 The queue is ordered by class, then by turn, then by number. Which leaderboard's first job in a class is next is the
-dispatcher's choice (:mod:`kernelcup.app.queue.sharing`).
+dispatcher's choice (:mod:`kernelcup.app.queue.starts`).
 """
 
 from __future__ import annotations

@@ -90,7 +90,6 @@ def bests(
     A team's is under its captain.
 
     Args:
-        session: The transaction.
         board_id: The leaderboard.
         where: Conditions for the runs.
         every_version: Also what stood for its user before the task changed.

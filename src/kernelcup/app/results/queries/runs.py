@@ -31,6 +31,7 @@ from kernelcup.clocks import clock_of
 from kernelcup.domain import ASIDE, DuelOutcome, Job, Leaderboard, Ruling, Run, Score, split_count
 from kernelcup.engine import file_store
 from kernelcup.engine.database import files_of, upsert
+from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     BestRow,
     FrozenBestRow,
@@ -353,21 +354,5 @@ def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
 
 
 def _run(row: Any, report: RunReport) -> Run:
-    return Run(
-        id=row.id,
-        job_id=row.job_id,
-        attempt=row.attempt,
-        task_hash=row.task_hash,
-        verdict=Verdict(row.verdict),
-        score=None if row.score_s is None else score_of(row),
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        harness_hash=row.harness_hash,
-        machine=row.machine,
-        host_class=row.host_class,
-        report=report,
-        rank_s=row.rank_s,
-        duel=DuelOutcome(row.duel),
-        rival=row.rival_id,
-        judging=row.judging,
-    )
+    score = None if row.score_s is None else score_of(row)
+    return made_of(row, Run, score=score, report=report, rival=row.rival_id)

@@ -190,7 +190,6 @@ def scores(
     """Return the scores that decide about ties of a ranking, in its order.
 
     Args:
-        session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
         host_class: The class of machines.
@@ -241,7 +240,6 @@ def count(
     """Return how many places a ranking has, or without a class all rankings of the device.
 
     Args:
-        session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
         host_class: The class of machines.
@@ -356,7 +354,6 @@ def history(
     ranking.
 
     Args:
-        session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
         user_id: Return only records of this user.

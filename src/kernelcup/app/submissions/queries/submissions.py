@@ -155,7 +155,6 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
     """Return a user who submits, None if the user does not exist.
 
     Args:
-        session: The transaction.
         user_id: The user's id.
         lock: Exclude other submissions of this user until the transaction ends. Rows that refer to the user
             can still be written.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
-from starlette.responses import RedirectResponse, Response
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
 from kernelcup.app import access
 from kernelcup.app.machines import calibrations, machines, outages, reservations
@@ -13,15 +14,27 @@ from kernelcup.app.queue.estimates import queue_status
 from kernelcup.app.rules import pauses
 from kernelcup.domain import PauseScope, Role, Scope
 from kernelcup.errors import NotFound
-from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages.admin.forms import add_form
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
-Reason = Annotated[str, Form(max_length=500)]
-PAGE = "/admin/devices"
+FORMS: tuple[tuple[str, Callable[..., Any], dict[str, Any]], ...] = (
+    ("/machines/{name}/drain", machines.change, {"is_draining": True}),
+    ("/machines/{name}/resume", machines.change, {"is_draining": False}),
+    ("/machines/{name}/remove", machines.remove, {}),
+    ("/reservations/{reservation_id}/release", reservations.cancel, {}),
+    ("/devices/{key}/pause", pauses.pause, {"scope": PauseScope.DEVICE}),
+    ("/devices/{key}/unpause", pauses.unpause, {"scope": PauseScope.DEVICE}),
+    ("/devices/{name}/up", outages.bring_back, {}),
+    ("/service/pause", pauses.pause, {"scope": PauseScope.SERVICE, "key": ""}),
+    ("/service/unpause", pauses.unpause, {"scope": PauseScope.SERVICE, "key": ""}),
+)
+for _path, _call, _fixed in FORMS:
+    add_form(router, _path, _call, "/admin/devices", **_fixed)
 
 
 @router.get("/devices")
@@ -71,68 +84,3 @@ def show_calibrations(
         history=found,
         scale=TimeScale.of(each.found.canary_ns / 1e9 for each in found),
     )
-
-
-@router.post("/machines/{name}/drain")
-def drain(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Let a machine end its jobs and take no more."""
-    machines.change(db, name, is_draining=True, actor=actor, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/machines/{name}/resume")
-def resume(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Let a machine take jobs again."""
-    machines.change(db, name, is_draining=False, actor=actor, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/machines/{name}/remove")
-def remove(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Forget a machine."""
-    machines.remove(db, name, actor=actor, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/reservations/{reservation_id}/release")
-def release(reservation_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """End a reservation, or one that is to come."""
-    reservations.cancel(db, reservation_id, actor=actor, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/devices/{device}/pause")
-def pause(device: str, db: Db, actor: ActorDep, now: Now, reason: Reason = "") -> Response:
-    """Take no submissions for a device until told otherwise."""
-    pauses.pause(db, actor, scope=PauseScope.DEVICE, key=device, reason=reason, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/devices/{device}/unpause")
-def unpause(device: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Take submissions for a device again."""
-    pauses.unpause(db, actor, scope=PauseScope.DEVICE, key=device, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/devices/{device}/up")
-def bring_up(
-    device: str, db: Db, actor: ActorDep, now: Now, machine: Annotated[str, Form(max_length=200)] = ""
-) -> Response:
-    """Put a device's GPUs back into service; the admin vouches for them."""
-    outages.bring_back(db, device, machine=machine or None, actor=actor, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/service/pause")
-def pause_service(db: Db, actor: ActorDep, now: Now, reason: Reason = "") -> Response:
-    """Take no submissions at all; what was accepted is judged."""
-    pauses.pause(db, actor, scope=PauseScope.SERVICE, reason=reason, now=now)
-    return RedirectResponse(PAGE, 303)
-
-
-@router.post("/service/unpause")
-def unpause_service(db: Db, actor: ActorDep, now: Now) -> Response:
-    """Take submissions again."""
-    pauses.unpause(db, actor, scope=PauseScope.SERVICE, now=now)
-    return RedirectResponse(PAGE, 303)

@@ -1,25 +1,28 @@
-"""Forms about leaderboards, read by the rules of the API."""
+"""Forms, read by the rules of the API."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any, get_origin
+from urllib.parse import quote
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
+from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import managing
 from kernelcup.app.boards.settings import TYPES, BoardChanges
 from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.operation import OPERATIONS, Parameter, without_none
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
-from kernelcup.errors import InvalidValue
-from kernelcup.http.api.operations import Provided, body_of, said_of
+from kernelcup.errors import Banned, Conflict, InvalidValue, LeaderboardOpen, NotFound, UnknownDevice
+from kernelcup.http.api.operations import KEYWORD, Provided, body_of, in_address, said_of
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -33,6 +36,8 @@ LONGEST_LINE = 1000
 """Characters; a form has several lines for what may be longer."""
 LARGEST_LIST = 1_000_000
 """Bytes of a class list."""
+PROBLEMS = (Banned, Conflict, InvalidValue, LeaderboardOpen, NotFound, UnknownDevice)
+"""What a form is shown again with; who may not send it gets an error."""
 MOST_CARRIED = 700_000
 """Bytes of a task that a page carries from its preview to the update."""
 
@@ -74,6 +79,48 @@ def perform(call: Callable[..., Any], fields: FormData, given: Provided, **fixed
             elif parameter.is_required:
                 raise InvalidValue(f"{parameter.key}: expected a value.")
     return operation.run(given, values)
+
+
+def add_form(
+    router: APIRouter,
+    path: str,
+    call: Callable[..., Any],
+    to: str,
+    *,
+    page: Callable[..., Response] | None = None,
+    of_self: bool = False,
+    **fixed: Any,
+) -> None:
+    """Add the route of a form that runs an operation and goes to a page.
+
+    Args:
+        router: Gets the route.
+        path: Where the form is sent to; its parts are called as in the path of the operation's own route.
+        call: The operation.
+        to: The address of the page, with parts of ``path``.
+        page: Shows the form again, from the request, what the server provides and a problem; without it a problem
+            has a page of its own.
+        of_self: Whether its parameter ``name`` is the name of who sends it.
+        fixed: Values that neither the address nor the form decides, by the operation's parameters.
+    """
+    parts = [each for each in OPERATIONS[call].parameters if each.in_path and f"{{{each.in_path}}}" in path]
+
+    def send(request: Request, given: Provided, fields: Fields, **values: Any) -> Response:
+        own = {"name": given["actor"].name} if of_self else {}
+        try:
+            perform(call, fields, given, **fixed, **own, **values)
+        except PROBLEMS as error:
+            if page is None:
+                raise
+            return page(request, given, str(error))
+        quoted = {name: quote(str(part), safe="") for name, part in request.path_params.items()}
+        return RedirectResponse(to.format(**quoted), 303)
+
+    read = list(inspect.signature(send, eval_str=True).parameters.values())[:-1]
+    send.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=KEYWORD) for each in read] + list(map(in_address, parts))
+    )
+    router.add_api_route(path, send, methods=["POST"], response_model=None)
 
 
 def _value(parameter: Parameter, fields: FormData, now: datetime) -> Any:

@@ -9,7 +9,7 @@ from kernelcup.app.boards import boards, late_exceptions
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.admin.forms import Fields, perform, text_of
+from kernelcup.http.pages.admin.forms import Fields, add_form, perform, text_of
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
@@ -38,11 +38,7 @@ def grant_late(
     return RedirectResponse(address("/admin/boards", name, "late"), 303)
 
 
-@router.post("/{name}/late/revoke")
-def revoke_late(name: str, given: Provided, fields: Fields) -> Response:
-    """Revoke an exception."""
-    perform(late_exceptions.revoke_late, fields, given, board=name)
-    return RedirectResponse(address("/admin/boards", name, "late"), 303)
+add_form(router, "/{name}/late/revoke", late_exceptions.revoke_late, "/admin/boards/{name}/late")
 
 
 def _page(

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
-from kernelcup.app.courses import membership
+from kernelcup.app.courses import class_list, membership
 from kernelcup.app.people import login_links
 from kernelcup.app.people.login_links import LoginLink
 from kernelcup.domain import Actor, Role, Scope
@@ -57,7 +57,7 @@ def make_links(
     problems = []
     if board := sent["board"]:
         try:
-            membership.import_members(platform.db, actor, board, membership.class_of(text), now=now)
+            class_list.import_members(platform.db, actor, board, class_list.class_of(text), now=now)
         except InvalidValue as error:  # the links are there, and shown only now
             problems = str(error).splitlines()
     return _page(request, platform, actor, now, made=made, board=board, problems=problems)
@@ -78,7 +78,7 @@ def _make(given: Provided, fields: FormData, sent: Mapping[str, str]) -> list[Lo
         raise InvalidValue(f"Hours {hours!r}: expected one of {', '.join(map(str, HOURS))}.")
     if sent["board"]:
         boards.check_manages(given["db"], given["actor"], sent["board"])
-    names = membership.names_in(sent["text"])
+    names = class_list.names_in(sent["text"])
     made: list[LoginLink] = perform(
         login_links.make_links, fields, given, names=names, hours=int(hours), board=sent["board"] or None
     )

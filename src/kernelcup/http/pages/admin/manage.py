@@ -24,14 +24,14 @@ from kernelcup.errors import (
     Conflict,
     InvalidTask,
     InvalidValue,
-    LeaderboardOpen,
-    UnknownDevice,
     UserError,
 )
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.admin.forms import (
     CHOICES,
     Fields,
+    add_form,
     carried,
     changes_of,
     task_of,
@@ -49,6 +49,7 @@ from kernelcup.http.state import Platform
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
 MOST_MOVES = 50
+BOARD = "/admin/boards/{name}"
 Text = Annotated[str, Form(max_length=500)]
 
 
@@ -156,18 +157,16 @@ def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response
     return render(request, "admin/unveil.html", board=boards.get_board(db, name, viewer=actor))
 
 
-@router.post("/{name}/unveil")
-def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Show everybody the ranking as it is."""
-    freezes.unveil(db, actor, name, now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
+def _with_problem(request: Request, given: Provided, problem: str) -> Response:
+    platform: Platform = request.app.state.platform
+    return board_page(request, platform, given["actor"], request.path_params["name"], 400, problem=problem)
 
 
-@router.post("/{name}/freeze")
-def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Freeze the ranking that others see, now."""
-    freezes.freeze(db, actor, name, now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
+add_form(router, "/{name}/unveil", freezes.unveil, BOARD)
+add_form(router, "/{name}/freeze", freezes.freeze, BOARD)
+add_form(router, "/{name}/final", finals.start, BOARD, page=_with_problem)
+add_form(router, "/{key}/pause", pauses.pause, "/admin/boards/{key}", scope=PauseScope.LEADERBOARD)
+add_form(router, "/{key}/unpause", pauses.unpause, "/admin/boards/{key}", scope=PauseScope.LEADERBOARD)
 
 
 @router.post("/{name}/close")
@@ -178,25 +177,6 @@ def close(name: str, request: Request, platform: PlatformDep, actor: ActorDep, n
     try:
         changes.update_board(platform.db, actor, board.name, changes=changed, now=now)
     except (InvalidValue, Conflict) as error:
-        return board_page(request, platform, actor, board.name, 400, problem=str(error))
-    return RedirectResponse(address("/admin/boards", board.name), 303)
-
-
-@router.post("/{name}/final")
-def hold_final(
-    name: str,
-    request: Request,
-    platform: PlatformDep,
-    actor: ActorDep,
-    now: Now,
-    device: Text = "",
-    again: Text = "",
-) -> Response:
-    """Begin the final of one device, or another one."""
-    board = _managed(platform, actor, name)
-    try:
-        finals.start(platform.db, actor, board.name, device=device or None, again=bool(again), now=now)
-    except (InvalidValue, Conflict, LeaderboardOpen, UnknownDevice) as error:
         return board_page(request, platform, actor, board.name, 400, problem=str(error))
     return RedirectResponse(address("/admin/boards", board.name), 303)
 
@@ -226,20 +206,6 @@ def show_likeness(
     found = handed_in.likeness(db, actor, name, least=least)
     board = boards.get_board(db, name, viewer=actor)
     return render(request, "admin/likeness.html", board=board, found=found, least=least)
-
-
-@router.post("/{name}/pause")
-def pause(name: str, db: Db, actor: ActorDep, now: Now, reason: Text = "") -> Response:
-    """Take no submissions until told otherwise."""
-    pauses.pause(db, actor, scope=PauseScope.LEADERBOARD, key=name, reason=reason, now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
-
-
-@router.post("/{name}/unpause")
-def unpause(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Take submissions again."""
-    pauses.unpause(db, actor, scope=PauseScope.LEADERBOARD, key=name, now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
 
 
 @router.get("/{name}/delete")

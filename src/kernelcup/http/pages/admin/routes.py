@@ -29,5 +29,3 @@ for _each in (
     limits,
 ):
     router.include_router(_each.router)
-
-__all__ = ["router"]

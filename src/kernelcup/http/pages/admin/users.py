@@ -13,13 +13,14 @@ from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
-from kernelcup.http.pages.admin.forms import Fields, perform
+from kernelcup.http.pages.admin.forms import Fields, add_form, perform
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
 PER_PAGE = 50
+USER = "/admin/users/{name}"
 ROLES = (Role.PARTICIPANT, Role.CREATOR, Role.ADMIN)
 
 
@@ -57,16 +58,13 @@ def show_user(name: str, request: Request, db: Db, actor: ActorDep, now: Now) ->
     return _one(request, db, actor, now, name)
 
 
-@router.post("/users/{name}/role")
-def set_role(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, given: Provided, fields: Fields
-) -> Response:
-    """Give a user a role."""
-    try:
-        user = perform(accounts.change, fields, given, name=name, new_name=None)
-    except (InvalidValue, Conflict) as error:
-        return _one(request, db, actor, now, name, str(error))
-    return RedirectResponse(address("/admin/users", user.name), 303)
+def _with_problem(request: Request, given: Provided, problem: str) -> Response:
+    name = request.path_params["name"]
+    return _one(request, given["db"], given["actor"], given["now"], name, problem)
+
+
+add_form(router, "/users/{name}/role", accounts.change, USER, page=_with_problem, new_name=None)
+add_form(router, "/users/{name}/unban", accounts.unban, USER)
 
 
 @router.post("/users/{name}/ban")
@@ -89,12 +87,6 @@ def ban(
         user = accounts.get_user(db, actor, name)
         return render(request, "admin/ban.html", status=400, user=user, reason=reason, problem=str(error))
     return RedirectResponse(address("/admin/users", user.name), 303)
-
-
-@router.post("/users/{name}/unban")
-def unban(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Lift a ban."""
-    return RedirectResponse(address("/admin/users", accounts.unban(db, actor, name, now=now).name), 303)
 
 
 @router.post("/users/{name}/delete")

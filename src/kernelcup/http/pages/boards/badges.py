@@ -19,7 +19,7 @@ from kernelcup.domain import NOBODY, Standing
 from kernelcup.drawing import Canvas
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.http.pages.files import file_of
+from kernelcup.http.pages.rendering import file_of
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import CORRECT, place_time, rank_text
 

@@ -27,8 +27,7 @@ from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.plots import Point, best_over_time
 from kernelcup.http.pages.boards.rows import Table, table_of
-from kernelcup.http.pages.files import in_pieces
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import in_pieces, render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import (
     classes_text,

@@ -16,7 +16,7 @@ from kernelcup.app.news.stream import Item
 from kernelcup.clean_text import clean_text
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import machine_time
-from kernelcup.http.pages.files import PRIVATE, absolute, file_of
+from kernelcup.http.pages.rendering import PRIVATE, absolute, file_of
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(route_class=PageRoute)

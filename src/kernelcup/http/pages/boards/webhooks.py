@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from kernelcup.app.boards import boards
 from kernelcup.app.news import webhooks
@@ -13,8 +13,8 @@ from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.http.api.operations import Provided
-from kernelcup.http.dependencies import ActorDep, Db, Now, Number
-from kernelcup.http.pages.admin.forms import Fields, perform
+from kernelcup.http.dependencies import ActorDep, Db
+from kernelcup.http.pages.admin.forms import Fields, add_form, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
@@ -63,15 +63,5 @@ def add_webhook(
     return webhooks_page(request, db, actor, name, made=made)
 
 
-@router.post("/b/{name}/webhooks/{number}/enable")
-def enable_webhook(name: str, number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Try a webhook again that was disabled."""
-    webhooks.enable_webhook(db, actor, name, number, now=now)
-    return RedirectResponse(f"/b/{name}/webhooks", 303)
-
-
-@router.post("/b/{name}/webhooks/{number}/remove")
-def remove_webhook(name: str, number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Remove a webhook."""
-    webhooks.remove_webhook(db, actor, name, number, now=now)
-    return RedirectResponse(f"/b/{name}/webhooks", 303)
+for _what, _call in (("enable", webhooks.enable_webhook), ("remove", webhooks.remove_webhook)):
+    add_form(router, f"/b/{{name}}/webhooks/{{webhook_id}}/{_what}", _call, "/b/{name}/webhooks")

@@ -10,15 +10,17 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.app.courses import class_list, courses, extensions, membership
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
-from kernelcup.errors import Conflict, InvalidValue, NotFound
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.admin.forms import Fields, list_of
+from kernelcup.http.pages.admin.forms import Fields, add_form, list_of
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/c", route_class=PageRoute)
 
 MOST_SHOWN = 500
+PEOPLE = "/c/{name}/people"
 Text = Annotated[str, Form(max_length=200)]
 
 
@@ -28,16 +30,12 @@ def show_people(name: str, request: Request, db: Db, actor: ActorDep) -> Respons
     return _page(request, db, actor, name)
 
 
-@router.post("/{name}/people/add")
-def add_member(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, user: Text = "", pseudonym: Text = ""
-) -> Response:
-    """Make a user a member, or give a member another pseudonym."""
-    try:
-        membership.add_course_member(db, actor, name, user, pseudonym=pseudonym.strip() or None, now=now)
-    except (InvalidValue, Conflict, NotFound) as error:
-        return _page(request, db, actor, name, 400, problem=str(error))
-    return _back(name)
+def _with_problem(request: Request, given: Provided, problem: str) -> Response:
+    return _page(request, given["db"], given["actor"], request.path_params["name"], 400, problem=problem)
+
+
+add_form(router, "/{name}/people/add", membership.add_course_member, PEOPLE, page=_with_problem)
+add_form(router, "/{name}/people/revoke", membership.revoke_invite, PEOPLE)
 
 
 @router.post("/{name}/people/extend")
@@ -68,7 +66,7 @@ def remove_member(
         course = courses.show(db, actor, name)
         return render(request, "course_member_remove.html", course=course, user=user)
     membership.remove_course_member(db, actor, name, user, now=now)
-    return _back(name)
+    return RedirectResponse(address("/c", name, "people"), 303)
 
 
 @router.post("/{name}/people/import")
@@ -99,17 +97,6 @@ def make_invites(
     except InvalidValue as error:
         return _page(request, db, actor, name, 400, problem=str(error))
     return _page(request, db, actor, name, codes=codes)
-
-
-@router.post("/{name}/people/revoke")
-def revoke_invite(name: str, db: Db, actor: ActorDep, now: Now, code: Text = "") -> Response:
-    """Revoke a code; the user who joined with it stays a member."""
-    membership.revoke_invite(db, actor, code, now=now)
-    return _back(name)
-
-
-def _back(name: str) -> Response:
-    return RedirectResponse(address("/c", name, "people"), 303)
 
 
 def _page(

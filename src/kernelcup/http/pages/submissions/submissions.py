@@ -27,12 +27,12 @@ from kernelcup.domain import LARGEST_ID, Actor, Role, Submission, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.pages.admin.forms import add_form
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions import difference
-from kernelcup.http.pages.submissions.progress import steps_of
-from kernelcup.http.pages.submissions.report_view import JobPage, job_page
+from kernelcup.http.pages.submissions.report_view import JobPage, job_page, steps_of
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.http.state import Platform
 from kernelcup.reporting.made_of import by_time, made_of
@@ -191,11 +191,7 @@ def download_profile(number: Number, job_id: Number, name: str, db: Db, actor: A
     return StreamingResponse(parts, media_type="application/octet-stream", headers=told)
 
 
-@router.post("/s/{number}/cancel")
-def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Cancel the unfinished jobs of a submission."""
-    withdrawal.cancel_submission(db, number, by=actor, now=now)
-    return RedirectResponse(f"/s/{number}", 303)
+add_form(router, "/s/{submission_id}/cancel", withdrawal.cancel_submission, "/s/{submission_id}")
 
 
 @router.post("/s/{number}/delete")

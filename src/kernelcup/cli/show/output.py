@@ -1,4 +1,4 @@
-"""Values as the objects that ``--json`` prints."""
+"""What commands print: texts cleared of control sequences from submissions, and the objects of ``--json``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from kernelcup.clean_text import plain
 from kernelcup.domain import Task
+
+__all__ = ["LONGEST_LINE", "fields", "json_object", "plain", "shortened", "without_hidden"]
+
+LONGEST_LINE = 2000
+
+
+def shortened(text: str, *, first: int, last: int) -> str:
+    """Return a text for people: control characters removed, long lines and long texts cut."""
+    lines = [
+        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} [{len(line) - LONGEST_LINE} more]"
+        for line in plain(text).rstrip().split("\n")
+    ]
+    left_out = len(lines) - first - last
+    if left_out > 0:
+        lines[first : len(lines) - last] = [f"[{left_out} lines left out; --json has all that is stored]"]
+    return "\n".join(lines)
 
 
 def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
