@@ -44,7 +44,9 @@ class MachineBench:
         self.folder, self.monkeypatch = folder, monkeypatch
         self.ahead_s = 0.0
         monkeypatch.setattr(
-            harness_output, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead_s)
+            harness_output,
+            "time",
+            SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead_s, sleep=time.sleep),
         )
 
     def make(self, package: Path = PACKAGE) -> LocalLauncher:
