@@ -94,10 +94,11 @@ def _take(file: IO[str], folder: Path) -> None:
 
 
 def parent_of(pid: int) -> int:
-    """Return a process's parent, 0 if it is gone."""
+    """Return a process's parent, 0 if it is gone or has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return 0 if state in "ZX" else int(parent)
+    except (OSError, ValueError):
         return 0
 
 
