@@ -79,7 +79,7 @@ def of_board(
 def bests_and_lasts(session: Session, board_id: int) -> list[tuple[str, int, str]]:
     """Return user, submission and device of each best, then of each user's last, without a device; by name.
 
-    A comparison is nobody's last: its code is a copy.
+    A comparison is left out: its code is a copy.
     """
     best = (
         select(UserRow.name, BestRow.submission_id, BestRow.device)
