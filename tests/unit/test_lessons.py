@@ -152,3 +152,10 @@ def test_a_case_without_a_time_teaches_nothing() -> None:
     report = make_report(stages=[make_stage([make_case(None)])])
     assert lessons(report, StageName.RANKED) == {}
     assert lessons(report, StageName.BENCHMARK) == {}
+
+
+@pytest.mark.parametrize("capability", ["9" * 5_000, "9", "", None, ["9.0"], "x.0"])
+def test_any_other_word_of_a_machine_about_its_gpu_is_no_share(capability: object) -> None:
+    ranks = {"topology": "NV18"}
+    assert links_bytes_per_s({"capability": "9.0", "ranks": ranks}) == 450e9
+    assert links_bytes_per_s({"capability": capability, "ranks": ranks}) is None

@@ -103,11 +103,11 @@ def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, An
 
 def links_bytes_per_s(environment: Mapping[str, Any]) -> float | None:
     """Return what NVIDIA publishes for the links of a report's GPUs, in one direction; None if it is not known."""
-    ranks, capability = environment.get("ranks"), re.match(r"\d+", str(environment.get("capability")))
+    ranks, capability = environment.get("ranks"), re.match(r"\d{1,2}\.", str(environment.get("capability")))
     links = re.fullmatch(r"NV(\d{1,2})", str(ranks.get("topology"))) if isinstance(ranks, Mapping) else None
     if links is None or capability is None:
         return None
-    return int(links[1]) * next(rate for oldest, rate in NVLINK_BYTES_PER_S if int(capability[0]) >= oldest)
+    return int(links[1]) * next(rate for oldest, rate in NVLINK_BYTES_PER_S if float(capability[0]) >= oldest)
 
 
 def _share(lesson: Insight, attainable: float | None) -> float | None:
