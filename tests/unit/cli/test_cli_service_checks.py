@@ -14,7 +14,7 @@ import pytest
 from test_cli_commands import Command, Ended, command, home
 from test_cli_remote import ada, db_url, server
 
-from builders import NOW, make_actor, make_board
+from builders import make_actor, make_board
 from fakes import FakeClock
 from kernelcup.app.access import HERE
 from kernelcup.app.machines import machines
@@ -37,12 +37,14 @@ def in_order(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def root(db: Database, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def root(db: Database, server: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An admin who signed in to the server on this machine."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     actor = make_actor(db, "root", role=Role.ADMIN)
-    secret = create_token(db, actor, name="test", scopes=scopes_of(Role.ADMIN), entry=HERE, now=NOW).secret
+    secret = create_token(
+        db, actor, name="test", scopes=scopes_of(Role.ADMIN), entry=HERE, now=clock()
+    ).secret
     Credentials.load({"HOME": str(tmp_path)}).put(server, secret)
     return secret
 
