@@ -95,11 +95,13 @@ def server(db: Database, db_url: str, tmp_path: Path, clock: FakeClock) -> Itera
 
 
 @pytest.fixture
-def ada(db: Database, server: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def ada(
+    db: Database, server: str, home: Path, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """A creator who signed in to the server on this machine, which has no database of its own."""
     actor = make_actor(db, "ada", role=Role.CREATOR)
     scopes = frozenset({Scope.READ, Scope.SUBMIT, Scope.MANAGE})
-    secret = create_token(db, actor, name="test", scopes=scopes, entry=HERE, now=NOW).secret
+    secret = create_token(db, actor, name="test", scopes=scopes, entry=HERE, now=clock()).secret
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KERNELCUP_HOME"):
         monkeypatch.delenv(name, raising=False)
