@@ -67,7 +67,8 @@ class Here:
             "HOME": str(folder),
         }
         self.folder = folder
-        (folder / "kernelcup.toml").write_text('[[devices]]\nname = "H100"\nbackend = "emulated"\n')
+        slots = f"slots = {os.cpu_count() or 1}"
+        (folder / "kernelcup.toml").write_text(f'[[devices]]\nname = "H100"\nbackend = "emulated"\n{slots}\n')
 
     def run(self, *words: str, check: bool = True) -> str:
         """Run a command on this machine, and return what it prints."""

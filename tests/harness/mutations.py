@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -51,10 +50,18 @@ def near(chance: random.Random, value: Any) -> Any:
     return chance.choice(["", value[1:], value + "x"]) if isinstance(value, str) else value
 
 
+def depth() -> int:
+    """Return how many calls deep the caller is; `inspect.stack` reads the sources of all of them."""
+    frame, calls = sys._getframe(1), 1
+    while frame.f_back is not None:
+        frame, calls = frame.f_back, calls + 1
+    return calls
+
+
 def too_deep() -> Any:
     """Return lists in lists that can neither be printed nor compared a little deeper in."""
     value: Any = []
-    for _ in range(sys.getrecursionlimit() - len(inspect.stack(0)) - 2):
+    for _ in range(sys.getrecursionlimit() - depth() - 2):
         value = [value]
     return value
 
