@@ -28,7 +28,7 @@ def custom_kernel(data):
 
 def test_a_submission_whose_server_was_killed_is_judged_and_counted_once(cup: Cup) -> None:
     submit(cup, SLOW)
-    with cup.started("serve") as server:
+    with cup.started("serve", "--port", "0") as server:
         read_until(server.stdout, "import stage: accepted")
         with watched_descendants(server.pid) as processes:
             assert len(processes) >= 3  # the harness, its judge and its contestant
@@ -42,7 +42,7 @@ def test_a_submission_whose_server_was_killed_is_judged_and_counted_once(cup: Cu
 
 def test_cancelling_ends_a_run_and_its_processes(cup: Cup) -> None:
     submit(cup, ENDLESS)
-    with cup.started("serve") as server:
+    with cup.started("serve", "--port", "0") as server:
         read_until(server.stdout, "import stage: accepted")
         with watched_descendants(server.pid) as processes:
             assert cup.json("cancel", "1") == {"submission": 1, "cancelled_jobs": 1}
