@@ -77,7 +77,9 @@ def test_overview_has_open_upcoming_and_closed_boards_with_best_and_reference(cl
     assert "class-2026" not in page
 
 
-def test_overview_leads_guests_to_how_to_compete_and_phones_to_the_deadline(visitor, ada, competition) -> None:
+def test_overview_leads_guests_to_how_to_compete_and_phones_to_the_deadline(
+    visitor, ada, competition
+) -> None:
     page = visitor(width=390).open("/")
     expect(page.get_by_role("link", name="How to compete")).to_be_visible()
     expect(page.locator("td.name", has_text="grayscale")).to_contain_text("closes")
