@@ -247,6 +247,11 @@ def test_directives_that_do_not_fit_are_refused(
     assert command(*args).body["error"]["code"] == word
 
 
+def test_two_leaderboards_in_one_submission_say_what_to_do(command: Command, board: str, home: Path) -> None:
+    (home.parent / "kernel.py").write_text("#!POPCORN leaderboard other\n" + SUBMISSION)
+    assert "Next: leave --board out" in command("submit", "kernel.py", "--board", board, "--no-wait").err
+
+
 def test_a_directive_names_leaderboard_and_device(command: Command, home: Path, host_task: str) -> None:
     for name in ("one", "two"):
         command("board", "create", host_task, "--name", name, "-d", "CPU", "-d", "emulated")

@@ -20,6 +20,7 @@ from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, Submis
 from kernelcup.cli.show.boards import moment, no_board
 from kernelcup.cli.show.output import fields, plain
 from kernelcup.errors import (
+    ConflictingBoards,
     DeviceNeeded,
     InvalidValue,
     LeaderboardNeeded,
@@ -83,6 +84,7 @@ def submit(
         wiring.pointing_to(list_boards, LeaderboardNeeded),
         wiring.pointing_to("name it with --device", DeviceNeeded),
         wiring.pointing_to(list_boards, UnknownDevice),
+        wiring.pointing_to("leave --board out, or change the line in the file", ConflictingBoards),
     ):
         submission = backend.submit(ask)
     if not as_json:
