@@ -218,7 +218,10 @@ def standings(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places of a table at most.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a leaderboard's standings, one table for each device (and class of machines, until these agree)."""
+    """Show a leaderboard's standings, one table for each device.
+
+    Classes of machines that do not agree have a table each.
+    """
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.reporting.phrases import frozen_text, rejudge_command, waiting_text
 
