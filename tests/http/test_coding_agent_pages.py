@@ -14,6 +14,7 @@ from kernelcup.app.rules.limits import add_limit
 from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
+from kernelcup.reporting.report import OUTLINE
 from kernelcup.reporting.sections import Section
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -171,6 +172,20 @@ def test_an_accepted_report_says_what_to_do_next(client, ada, db) -> None:
     judge(db, make_report(mode=Mode.TEST))
     told = client.get("/api/v1/submissions/1/report", headers=ada.headers).json()
     assert told[0]["text"].endswith("All tests pass. Measure it as a benchmark, or submit it ranked.")
+
+
+def test_of_others_reports_only_the_outcome_is_told(client, ada, person, db) -> None:
+    make_board(db)
+    submit(client, ada, code=SUBMISSION)
+    judge(db, make_report(verdict=Verdict.WRONG_ANSWER))
+    (told,) = client.get("/api/v1/submissions/1/report", headers=person("bob").headers).json()
+    assert told["text"] == f"wrong answer\n{OUTLINE}"
+
+
+def test_a_budget_on_another_device_is_refused(client, ada, db) -> None:
+    make_board(db)
+    asked = client.get("/api/v1/budget?leaderboard=double&device=B200", headers=ada.headers)
+    assert (asked.status_code, "it has H100" in asked.text) == (404, True)
 
 
 @pytest.mark.parametrize("db_url", DATABASES, indirect=True)

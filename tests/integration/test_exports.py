@@ -112,6 +112,7 @@ def test_winners_have_table_code_reports_hashes_and_a_page_for_the_disk(db, cloc
     ]
     page = files["index.html"].decode()
     assert 'href="H100/1-eve-4/code/kernel.py"' in page
+    assert ", closed 20" in page
     assert "<script" not in page
     assert json.loads(files["H100/1-eve-4/report.json"])["verdict"] == "accepted"
 

@@ -68,6 +68,7 @@ ERRORS = [
     ("https://kc.org: [SSL: CERTIFICATE_VERIFY_FAILED], through the proxy http://a:9", "SSL_CERT_FILE"),
     ("https://kc.org: Connection refused, through the proxy http://a:9", "to the proxy http://a:9, which"),
     ("https://kc.org: [Errno -2] Name or service not known", "There is no such host"),
+    ("http://127.0.0.1:8000: [Errno 111] Connection refused", "`kernelcup serve` starts a server"),
     ("https://kc.org answered 200, and not as a KernelCup server does", "a sign-in page of the network"),
 ]
 

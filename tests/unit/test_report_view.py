@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from builders import make_audit, make_case, make_report, make_stage
+from kernelcup.app.submissions.redaction import outline
 from kernelcup.domain import RankingBy, Score
 from kernelcup.reporting import report as view
 from kernelcup.reporting import words
 from kernelcup.reporting.insights import Best
-from kernelcup.reporting.report import Cases, Headline, Line, Listing, Log, Table
+from kernelcup.reporting.report import Cases, Headline, Line, Listing, Log, Table, Tone
 from kernelcup_harness.protocol import (
     Backend,
     BinaryUse,
@@ -77,6 +78,12 @@ def test_a_failure_says_what_it_is_why_and_what_to_do_next(verdict: Verdict) -> 
     assert isinstance(step, Line)
     assert step.text.startswith(words.next_step(report))
     assert "{about}" not in step.text
+
+
+def test_of_an_outline_only_the_outcome_is_shown_without_advice() -> None:
+    head, line = view.blocks(outline(failed(duration_s=1.25)), about="kernelcup task show double")
+    assert head == Headline(verdict=Verdict.WRONG_ANSWER, text="wrong answer", about="")
+    assert line == Line(text=view.OUTLINE, tone=Tone.SOFT)
 
 
 def test_every_reason_and_every_mode_has_words() -> None:

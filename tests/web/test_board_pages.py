@@ -14,6 +14,7 @@ from datetime import timedelta
 import pytest
 from competition import enter, gray_task
 from looks import check_page
+from playwright.sync_api import expect
 from sqlalchemy import select, update
 
 from builders import NOW, make_board, make_device, make_task
@@ -74,6 +75,16 @@ def test_overview_has_open_upcoming_and_closed_boards_with_best_and_reference(cl
     assert "108.5 µs" in page
     assert "4.02×" in page
     assert "class-2026" not in page
+
+
+def test_overview_leads_guests_to_how_to_compete_and_phones_to_the_deadline(
+    visitor, ada, competition
+) -> None:
+    page = visitor(width=390).open("/")
+    expect(page.get_by_role("link", name="How to compete")).to_be_visible()
+    expect(page.locator("td.name", has_text="grayscale")).to_contain_text("closes")
+    expect(page.locator("td.name", has_text="grayscale").locator(".phone")).to_be_visible()
+    assert "How to compete" not in visitor(ada).open("/").content()
 
 
 def test_search_finds_names_devices_and_statements(client, competition) -> None:

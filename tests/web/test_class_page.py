@@ -43,6 +43,11 @@ def test_page_fits_and_axe_finds_nothing(visitor, people, db) -> None:
     expect(page.get_by_role("region", name="Register")).to_contain_text("ada")
 
 
+def test_a_member_reaches_the_course_from_the_first_page(client, people, signed_in) -> None:
+    client.cookies.update(signed_in(people["ada"]))
+    assert '<a class="chip" href="/c/double">course double</a>' in client.get("/").text
+
+
 def test_a_class_list_makes_members_and_codes(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_label("File").set_input_files(

@@ -112,10 +112,10 @@ def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> No
     check_page(page)
     page.keyboard.type(begun["user_code"])
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Let it in").focus()
+    page.get_by_role("button", name="Allow").focus()
     check_page(page)
     page.keyboard.press("Enter")
-    expect(page.get_by_text("It is let in")).to_be_visible()
+    expect(page.get_by_text("The command line is signed in")).to_be_visible()
     got = http.post("/api/v1/auth/device/token", json={"device_code": begun["device_code"]}).json()
     assert got["user"] == "ada"
 

@@ -327,7 +327,7 @@ def test_editor_says_what_would_be_refused_before_it_is_sent(visitor, ada) -> No
     page.keyboard.type("#!POPCORN leaderboard other\n#!POPCORN gpu TPU\n")
     page.get_by_text("Line 1 names the leaderboard other; this is double.").wait_for()
     page.get_by_text("Line 2 names TPU; this leaderboard has H100, MI300.").wait_for()
-    page.get_by_label("Its name").fill("kernel.txt")
+    page.get_by_label("File name").fill("kernel.txt")
     page.get_by_text("The name should end in .py or .cu or .cuh or .cpp.").wait_for()
 
 

@@ -26,8 +26,10 @@ from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runn
 
 app = typer.Typer(
     name="kernelcup",
-    help="Competitions for the fastest GPU kernel, with results that everyone can trust.",
-    epilog="Start with: kernelcup demo",
+    help="""Competitions for the fastest GPU kernel, with results that everyone can trust.
+
+    Start with `kernelcup demo` on your own machine, or with `kernelcup login SERVER`, then `kernelcup start BOARD`.
+    """,
     cls=RootGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -90,7 +92,9 @@ app.command("mcp", rich_help_panel=COMPETE)(tools.mcp)
 app.command("login", rich_help_panel=COMPETE)(login.login)
 app.command("logout", rich_help_panel=COMPETE)(login.logout)
 app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
-add_lazy(app, "account", "compete.account", "Export a user's data, or delete the account.", COMPETE)
+add_lazy(
+    app, "account", "compete.account", "Your news, your shown name, your data; delete the account.", COMPETE
+)
 app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
 add_lazy(

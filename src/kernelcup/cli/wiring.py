@@ -278,10 +278,16 @@ def tell_wait(config: Config, devices: Sequence[str], say: Callable[[str], None]
 
 
 def task_path(text: str) -> Path:
-    """Return the path for a TASK argument. Raise ``NotFound``, naming the shipped tasks."""
+    """Return the path for a TASK argument, of a folder by ``kernelcup start`` that of its task.
+
+    Raise ``NotFound``, naming the shipped tasks.
+    """
+    from kernelcup.tasks.folder import TASK_FILE
     from kernelcup.tasks.shipped import shipped_tasks
 
     path = Path(text)
+    if not os.path.lexists(path / TASK_FILE) and os.path.isfile(path / "task" / TASK_FILE):
+        return path / "task"
     if path.exists():
         return path
     shipped = shipped_tasks()

@@ -38,6 +38,7 @@ from kernelcup_harness.protocol import (
 MOST_FAILURES = 12
 RANKS = "ranks.txt"
 """The name of a table of GPU ranks."""
+OUTLINE = "For other people’s submissions only the outcome is shown."
 WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was reviewed by a person", "would not rank"
 """What follows from a measurement's findings."""
 
@@ -176,7 +177,9 @@ def blocks(
         yield Line(text=ran_line(report.ran), tone=Tone.SOFT)
     for finding in report.quarantine:
         yield Line(text=f"{held}: {finding.text}", tone=Tone.WARNING)
-    if report.verdict is not Verdict.ACCEPTED:
+    if not (report.stages or report.message):
+        yield Line(text=OUTLINE, tone=Tone.SOFT)
+    elif report.verdict is not Verdict.ACCEPTED:
         yield Line(text=words.next_step(report, about, beside), tone=Tone.SOFT)
 
 
@@ -184,7 +187,8 @@ def headline(report: RunReport) -> Headline:
     """Return verdict, stage, duration and device."""
     where = "" if report.stage is None else f" in the {report.stage.value} stage"
     device = report.environment.get("device")
-    about = f"{report.duration_s:.1f} s" + (f", {device}" if device else "")
+    told = (f"{report.duration_s:.1f} s" if report.duration_s else "", device)
+    about = ", ".join(str(each) for each in told if each)
     return Headline(verdict=report.verdict, text=f"{words.verdict_text(report.verdict)}{where}", about=about)
 
 

@@ -33,7 +33,7 @@ def texts(job: JobInfo, ranking_by: RankingBy | None = None) -> dict[Section, st
     for block in report.blocks(job.report, score=job.score, ranking_by=rule, best=job.best):
         found[_section(block)] += _lines(block)
     found[Section.SUMMARY] += [job.remark] if job.remark else []
-    if job.report.verdict is Verdict.ACCEPTED:
+    if job.report.verdict is Verdict.ACCEPTED and job.report.stages:
         found[Section.SUMMARY].append(next_step(job.report))
     return {section: "\n".join(lines) for section, lines in found.items() if lines}
 
@@ -54,7 +54,7 @@ def _section(block: Block) -> Section:
 def _lines(block: Block) -> Iterator[str]:
     match block:
         case Headline():
-            yield f"{block.text} ({block.about})"
+            yield f"{block.text} ({block.about})" if block.about else block.text
         case Line():
             yield block.text
         case Cases():

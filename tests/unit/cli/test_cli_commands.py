@@ -247,6 +247,21 @@ def test_directives_that_do_not_fit_are_refused(
     assert command(*args).body["error"]["code"] == word
 
 
+def test_a_folder_by_start_does_not_hide_the_task_of_its_name(
+    command: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home.parent)
+    assert command("board", "create", "identity").code == 0
+    assert command("start", "identity").code == 0
+    assert wiring.task_path("identity") == Path("identity/task")
+    assert command("task", "show", "identity").code == 0
+
+
+def test_two_leaderboards_in_one_submission_say_what_to_do(command: Command, board: str, home: Path) -> None:
+    (home.parent / "kernel.py").write_text("#!POPCORN leaderboard other\n" + SUBMISSION)
+    assert "Next: leave --board out" in command("submit", "kernel.py", "--board", board, "--no-wait").err
+
+
 def test_a_directive_names_leaderboard_and_device(command: Command, home: Path, host_task: str) -> None:
     for name in ("one", "two"):
         command("board", "create", host_task, "--name", name, "-d", "CPU", "-d", "emulated")

@@ -60,11 +60,11 @@ def test_json_names_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_emulated_device_has_no_times_to_compare(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    assert check_device(CPU, settings) is CPU
+    assert check_device(CPU, settings.devices) is CPU
     with pytest.raises(
         InvalidValue, match=r"emulated is an emulated device.*; choose another with --device: cpu"
     ):
-        check_device(EMULATED, settings)
+        check_device(EMULATED, settings.devices)
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,15 @@ def test_nothing_is_shown_of_a_quiet_run() -> None:
     assert out.file.getvalue() == ""
 
 
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_place_of_a_list_is_one_line_at_any_width(width: int) -> None:
+    out, place = console(width=width), make_entry(low_s=9e-7, high_s=2e-6, trust="wall clock")
+    ranking.standings(out, BOARD, "H100", ranking_model.standings([place]))
+    assert isinstance(out.file, io.StringIO)
+    _title, _head, line, *_notes = out.file.getvalue().splitlines()
+    assert line.rstrip().endswith("wall clock, upper end")
+
+
 def test_a_list_with_a_wide_interval_says_by_what_it_ranks() -> None:
     def shown(reach: float) -> str:
         out, place = console(width=160), make_entry(low_s=1e-6 / (1 + reach), high_s=1e-6 * (1 + reach))
@@ -259,5 +268,5 @@ def test_a_list_with_a_wide_interval_says_by_what_it_ranks() -> None:
 
     told = "an interval that extends more than 5 % from its score is ranked by its upper end"
     assert told in shown(0.2)
-    assert "witnessed, ranked by its upper end" in shown(0.2)
+    assert "witnessed, upper end" in shown(0.2)
     assert told not in shown(0.01)

@@ -147,14 +147,19 @@ def page(board: Leaderboard, winners: Sequence[Winner], orders: dict[str, str], 
     head = "".join(f"<th scope=col>{name}</th>" for name in (*HEADINGS, "Code", "Report"))
     rows = "".join(f"<tr>{_row(each)}</tr>" for each in winners)
     finals_ = "".join(f"<p>{escape(device)}: {escape(told)}</p>" for device, told in orders.items())
-    closed = f", closed {board.deadline:%Y-%m-%d %H:%M} UTC" if board.deadline else ""
+    closed = (
+        f", {'closed' if board.deadline <= now else 'closes'} {board.deadline:%Y-%m-%d %H:%M} UTC"
+        if board.deadline
+        else ""
+    )
     name = escape(board.name)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Winners of {name}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><style>'
         "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
         "div{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.3rem .7rem;text-align:left;"
-        "border-bottom:1px solid #ccc;white-space:nowrap}</style>"
+        "border-bottom:1px solid #ccc;white-space:nowrap}"
+        "@media(max-width:35rem){th,td{white-space:normal;padding:.2rem;font-size:.8rem}}</style>"
         f"<h1>Winners of {name}</h1><p>By {escape(board.creator)}{closed}. Written {now:%Y-%m-%d %H:%M} UTC.</p>"
         f"{finals_}<div tabindex=0 role=region aria-label=Winners><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"

@@ -217,7 +217,7 @@ def budget(
     with db.read() as session:
         target = find_board(session, board, actor)
         applying = limits.applying(
-            session, board_id=target.id, user_id=actor.user_id, devices=[device], group=None
+            session, board_id=target.id, user_id=actor.user_id, devices=[_device(target, device)], group=None
         )
         return [_budget(session, limit, actor.user_id, now=now) for limit in applying]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +106,7 @@ def compare_files(
     from kernelcup.app.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
-    chosen = check_device(wiring.pick_device(settings, device), settings)
+    chosen = check_device(wiring.pick_device(settings, device), settings.devices)
     found = wiring.find_task(task)
     codes = [read_tree(*wiring.read_submission(Path(name))) for name in (first, second)]
     report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
@@ -115,11 +116,11 @@ def compare_files(
     show_report(report, chosen.name, names, (first, second), as_json=as_json)
 
 
-def check_device(device: Device, settings: Config) -> Device:
-    """Return a device that has times to compare. Raise ``InvalidValue``."""
+def check_device(device: Device, offered: Iterable[Device]) -> Device:
+    """Return a device that has times to compare. Raise ``InvalidValue``, naming others that are offered."""
     if device.backend is not Backend.EMULATED:
         return device
-    others = [each.name for each in settings.devices if each.backend is not Backend.EMULATED]
+    others = [each.name for each in offered if each.backend is not Backend.EMULATED]
     more = f"; choose another with --device: {', '.join(others)}" if others else ""
     raise InvalidValue(f"{device.name} is an emulated device, which has no times to compare{more}")
 
@@ -143,7 +144,8 @@ def compare_stored(
         text = f"{board.name} has several devices: choose one with --device: {', '.join(board.devices)}"
         raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
     wanted = board.devices[0] if device is None else standings.board_device(board, device)
-    chosen = check_device(wiring.pick_device(backend.config, wanted), backend.config)
+    offered = [each for each in backend.config.devices if each.name in board.devices]
+    chosen = check_device(wiring.pick_device(backend.config, wanted), offered)
     codes = [get_code(db, number) for number in (first, second)]
     found = boards.get_task(db, board.name)
     report = measure(found, codes[0], codes[1], chosen, settings=backend.config, quiet=as_json)

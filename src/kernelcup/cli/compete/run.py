@@ -115,6 +115,7 @@ def run(
         beside = wiring.files_beside(file)
         known = blocks(report, ranking_by=found.ranking_by, about=about, held=UNRANKED, beside=beside)
         render.show(out, known)
+        render.show_next(out, report)
         show_traces(report, trace, written)
         show_repeat(report, task, file, chosen)
     raise typer.Exit(exit_codes.VERDICTS[report.verdict])

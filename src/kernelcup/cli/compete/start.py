@@ -40,9 +40,9 @@ def start(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a folder from which an agent, or a person, gets to a place on a leaderboard.
+    """Write a folder to compete from: a submission to begin with, the task, and the commands in order.
 
-    It has the task, a submission to begin with, rules and limits, and `AGENTS.md` and `SKILL.md` for agents.
+    `AGENTS.md` has the commands, for people and coding agents alike, and `SKILL.md` their help.
     """
     from pydantic import TypeAdapter
 

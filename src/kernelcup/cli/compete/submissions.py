@@ -213,6 +213,7 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
                 job.report, score=job.score, ranking_by=rule, best=job.best, about=about, held=held
             )
             render.show(out, known)
+            render.show_next(out, job.report)
         else:
             out.print(Text(plain(state_text(job))))
         if job.host_class:

@@ -20,6 +20,7 @@ from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, Submis
 from kernelcup.cli.show.boards import moment, no_board
 from kernelcup.cli.show.output import fields, plain
 from kernelcup.errors import (
+    ConflictingBoards,
     DeviceNeeded,
     InvalidValue,
     LeaderboardNeeded,
@@ -83,6 +84,7 @@ def submit(
         wiring.pointing_to(list_boards, LeaderboardNeeded),
         wiring.pointing_to("name it with --device", DeviceNeeded),
         wiring.pointing_to(list_boards, UnknownDevice),
+        wiring.pointing_to("leave --board out, or change the line in the file", ConflictingBoards),
     ):
         submission = backend.submit(ask)
     if not as_json:
@@ -216,7 +218,10 @@ def standings(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places of a table at most.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a leaderboard's standings, one table for each device (and class of machines, until these agree)."""
+    """Show a leaderboard's standings, one table for each device.
+
+    Classes of machines that do not agree have a table each.
+    """
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.reporting.phrases import frozen_text, rejudge_command, waiting_text
 

@@ -14,7 +14,6 @@ from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing, Table
 from kernelcup.reporting.phrases import (
-    UPPER_END,
     classes_text,
     place_time,
     rank_text,
@@ -24,6 +23,8 @@ from kernelcup.reporting.phrases import (
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
+WHOLE = ("time", "95 % interval", "submitted (UTC)", "trust")
+"""Columns that no line breaks: others are dropped for them."""
 ONE_PROCESS = "without a GPU an interval covers calls of one process, not a rerun"
 
 
@@ -68,9 +69,7 @@ def places_table(
         "submitted (UTC)",
         "trust",
     )
-    table = new_table(
-        *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
-    )
+    table = new_table(*columns, right=("rank", "time", "95 % interval", "submission"), whole=WHOLE)
     for place in places:
         table.add_row(
             rank_text(place.rank, tied=place.tied) if ranked else "–",
@@ -98,7 +97,7 @@ def trust_text(place: Standing) -> str:
     told = trust_level_text(place.trust).removeprefix("by the ")
     told += ", lent machine" if place.lent else ""
     told += f", isolation: {place.isolation}" if place.isolation else ""
-    told += f", {UPPER_END}" if place.ranked_by is RankedBy.UPPER_END else ""
+    told += ", upper end" if place.ranked_by is RankedBy.UPPER_END else ""
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 

@@ -21,8 +21,9 @@ from kernelcup.cli.show.tables import cell, least_width, new_table, print_table
 from kernelcup.cli.show.terminal import PlainConsole, raw
 from kernelcup.reporting import columns as lesson_text
 from kernelcup.reporting.report import Block, Cases, Headline, Line, Listing, Log, Tone, parameters_text
+from kernelcup.reporting.words import next_step
 from kernelcup.reporting.words import verdict_text as verdict_words
-from kernelcup_harness.protocol import CaseResult, Verdict
+from kernelcup_harness.protocol import CaseResult, Mode, RunReport, Verdict
 
 STYLES = {Verdict.ACCEPTED: "bold green", Verdict.INTERNAL_ERROR: "bold magenta"}
 MARKS = {Verdict.ACCEPTED: "✓", Verdict.INTERNAL_ERROR: "!"}
@@ -58,6 +59,12 @@ def show(out: Console, blocks: Iterable[Block]) -> None:
                 for row in block.rows:
                     table.add_row(*map(cell, row))
                 print_table(out, block.title, table, block.caption)
+
+
+def show_next(out: Console, report: RunReport) -> None:
+    """Print what comes after an accepted test, which has no times and no place."""
+    if report.verdict is Verdict.ACCEPTED and report.mode is Mode.TEST:
+        out.print(Text(next_step(report), style="dim"))
 
 
 def _log(out: Console, log: Log) -> None:
