@@ -338,6 +338,21 @@ def test_a_copy_replaces_a_database_that_a_newer_version_upgraded(command, kept)
     assert migrate.current_revision(kept) == migrate.newest_revision()
 
 
+@pytest.mark.parametrize(("revision", "code"), [("9999", "newer_database"), ("0099", "old_database")])
+def test_a_copy_of_an_unknown_revision_is_refused_before_it_replaces_anything(
+    command, kept, tmp_path, revision, code
+) -> None:
+    before = migrate.stored_revision(kept)
+    set_revision(kept, revision)
+    backups.back_up(kept, tmp_path / "copy")
+    set_revision(kept, before)
+    stored = rows_of(kept)
+    refused = command("db", "restore", str(tmp_path / "copy"), "--yes")
+    assert (refused.code, code in refused.err) == (4, True)
+    assert f"{tmp_path / 'copy'}: the database is" in refused.err
+    assert (migrate.stored_revision(kept), rows_of(kept)) == (before, stored)
+
+
 def test_kept_files_are_small() -> None:
     assert "0100" in KEPT
     for revision in KEPT:
