@@ -55,6 +55,11 @@ def test_a_file_that_is_there_is_not_written_over(filled, tmp_path) -> None:
     assert copy.read_text() == "mine"
 
 
+def test_a_folder_that_is_missing_is_named(filled, tmp_path) -> None:
+    with pytest.raises(NotFound, match=f"There is no folder {tmp_path / 'backups'}"):
+        backups.back_up(filled, tmp_path / "backups" / "copy")
+
+
 def test_a_database_with_content_is_replaced_only_on_request(filled, tmp_path) -> None:
     backups.back_up(filled, tmp_path / "copy")
     with pytest.raises(Conflict):

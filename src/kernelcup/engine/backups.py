@@ -31,11 +31,14 @@ def back_up(db: Database, file: Path) -> int:
 
     Raises:
         Conflict: The file exists.
+        NotFound: Its folder does not.
         ConfigError: PostgreSQL's programs are not installed.
         StorageUnavailable: The copy failed; no partial file is left behind.
     """
     if file.exists():
         raise Conflict(f"{file} is there already; nothing was written.")
+    if not file.absolute().parent.is_dir():
+        raise NotFound(f"There is no folder {file.absolute().parent}. Make it, or name another one.")
     # A temporary file that only its owner can read, with a unique name: two concurrent backups do not share a file.
     handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
     os.close(handle)
