@@ -51,7 +51,8 @@ def upgrade(
         typer.echo(f"the database is up to date (revision {after})")
     else:
         how = f"; {upgrades.way_back(copy)}" if copy else ""
-        typer.echo(f"the database went from revision {before or 'nothing'} to {after}{how}")
+        did = f"went from revision {before} to {after}" if before else f"has its tables now (revision {after})"
+        typer.echo(f"the database {did}{how}")
 
 
 def check_is_there(url: str) -> None:
