@@ -155,7 +155,9 @@ def _read_sqlite(file: Path) -> tuple[set[str], str | None]:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise InvalidValue(f"{file} is damaged: {found}")
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        tables = {
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
         named = "alembic_version" in tables
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if named else None
     except sqlite3.DatabaseError as error:

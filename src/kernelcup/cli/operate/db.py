@@ -51,7 +51,9 @@ def upgrade(
         typer.echo(f"the database is up to date (revision {after})")
     else:
         how = f"; {upgrades.way_back(copy)}" if copy else ""
-        did = f"went from revision {before} to {after}" if before else f"has its tables now (revision {after})"
+        did = (
+            f"went from revision {before} to {after}" if before else f"has its tables now (revision {after})"
+        )
         typer.echo(f"the database {did}{how}")
 
 
