@@ -79,7 +79,7 @@ def restore(database: Database, revision: str, folder: Path) -> None:
         pytest.skip("needs pg_restore")
     else:
         copy = FILES / f"{revision}.postgresql"
-    backups.restore(database, copy, replace=False)
+    backups.restore(database, copy, replace=False, check=migrate.check_revision)
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def test_a_copy_from_before_leads_back(kept, copies) -> None:
     revision, before, schema = migrate.current_revision(kept), rows_of(kept), schema_of(kept)
     copy = migrate.upgrade(kept, copy_to=lambda: copies / "before")
     assert copy == copies / "before"
-    backups.restore(kept, copy, replace=True)
+    backups.restore(kept, copy, replace=True, check=migrate.check_revision)
     assert (migrate.current_revision(kept), rows_of(kept), schema_of(kept)) == (revision, before, schema)
 
 

@@ -8,13 +8,12 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import URL, inspect
 
-from kernelcup.engine import migrate
 from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound, StorageUnavailable
 
@@ -78,13 +77,19 @@ def thin_out(newest: Path, keep: int) -> list[Path]:
     return old
 
 
-def restore(db: Database, file: Path, *, replace: bool) -> None:
+def restore(db: Database, file: Path, *, replace: bool, check: Callable[[str | None, str], None]) -> None:
     """Restore a database from a copy.
+
+    Args:
+        db: The database.
+        file: The copy.
+        replace: Whether a database that is not empty is replaced.
+        check: Gets the copy's revision and its name before anything changes: ``migrate.check_revision``.
 
     Raises:
         NotFound: The file does not exist.
         InvalidValue: It is not a copy of this kind of database.
-        OldDatabase, NewerDatabase: It is a copy of a version whose tables this one cannot upgrade.
+        OldDatabase, NewerDatabase: ``check`` finds that this version cannot upgrade it.
         Conflict: The database is not empty, and ``replace`` is False.
     """
     try:
@@ -95,7 +100,7 @@ def restore(db: Database, file: Path, *, replace: bool) -> None:
     kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
     if not head.startswith(wanted):
         raise InvalidValue(f"{file} is not a copy of a {kind} database.")
-    migrate.check_revision(_revision_of(db, file), str(file))
+    check(_revision_of(db, file), str(file))
     if not replace and _has_content(db):
         raise Conflict(f"{db.engine.url!r} is not empty; --yes replaces its content.")
     if _is_sqlite(db):

@@ -160,7 +160,7 @@ def restore(
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
         check_idle(db)
-        backups.restore(db, file, replace=yes)
+        backups.restore(db, file, replace=yes, check=migrate.check_revision)
         revision = migrate.current_revision(db)
         migrate.upgrade(db)
     if as_json:
