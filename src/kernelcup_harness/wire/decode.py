@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.wire import arrays, sparse
-from kernelcup_harness.wire.records import Fields, assembled, build_record, misfit
+from kernelcup_harness.wire.records import Fields, assembled, build_record, is_plain, misfit
 from kernelcup_harness.wire.values import (
     DTYPES,
     GUARD_BYTES,
@@ -114,12 +114,13 @@ class Decoder:
         fields = {str(key): self.value(item, depth) for key, item in node["v"].items()}
         try:
             kind = self._record_type(str(module), str(name))
+            if self._dense and is_plain(kind) and any(hasattr(kind, each) for each in fields):
+                raise BadTree(f"{name} with an attribute of its class")
         except BadTree:
             if not self._dense:
                 raise
-            # An answer has the fields of the reference's record, of whatever class it is.
-            return Fields(fields)
-        if trouble := misfit(kind, fields.keys(), of_answer=self._dense):
+            return Fields(fields)  # Whatever its class is; a tolerance that the class has is not replaced.
+        if trouble := misfit(kind, fields.keys()):
             raise BadTree(f"{name} {trouble}")
         return self._build(kind, fields)
 

@@ -33,8 +33,8 @@ def is_plain(kind: Any) -> bool:
 
 
 def part(value: Any, name: str) -> Any:
-    """Return a field of a record."""
-    return sparse.part(value, name) if isinstance(value, torch.Tensor) else getattr(value, name)
+    """Return a field of a record, of which ``isinstance`` would believe that it is a tensor if it says so."""
+    return sparse.part(value, name) if issubclass(type(value), torch.Tensor) else getattr(value, name)
 
 
 def kind_of(value: Any) -> Kind:
@@ -55,12 +55,9 @@ def as_mapping(value: Any) -> Any:
     return value if names is None else {n: getattr(value, n) for n in names if hasattr(value, n)}
 
 
-def misfit(kind: Any, names: Set[str], *, of_answer: bool) -> str:
+def misfit(kind: Any, names: Set[str]) -> str:
     """Say why a class's objects cannot have these fields; empty if they can."""
-    if is_plain(kind):
-        # A checker may read what the class has, such as a tolerance: an answer does not replace it.
-        return "with an attribute of its class" if of_answer and any(hasattr(kind, n) for n in names) else ""
-    if (own := field_names(kind)) is None:
+    if (own := tuple(names) if is_plain(kind) else field_names(kind)) is None:
         return "is neither a dataclass nor a namedtuple, nor plain"
     return "" if names == set(own) else "without its fields, or with others"
 
@@ -75,6 +72,8 @@ def field_names(kind: Any) -> tuple[str, ...] | None:
 def build_record(kind: Kind, fields: dict[str, Any]) -> Any:
     """Build a record from its fields, even those that ``__init__`` does not take."""
     if not dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and issubclass(kind, tuple):
+            return kind(**fields)
         return assembled(kind, fields)
     initial = {field.name for field in dataclasses.fields(kind) if field.init}
     made = kind(**{name: value for name, value in fields.items() if name in initial})
