@@ -16,7 +16,7 @@ from kernelcup.app.submissions.submissions import list_views
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.app.upkeep import back_up
 from kernelcup.domain import OPERATOR
-from kernelcup.engine import backups
+from kernelcup.engine import backups, migrate
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 
 
@@ -34,7 +34,7 @@ def test_a_database_is_brought_back_to_its_copy(filled, tmp_path) -> None:
     copy = tmp_path / "copy"
     assert backups.back_up(filled, copy) == copy.stat().st_size
     delete_submission(filled, 1, by=OPERATOR, now=NOW)
-    backups.restore(filled, copy, replace=True)
+    backups.restore(filled, copy, replace=True, check=migrate.check_revision)
     assert [board.name for board in list_boards(filled)] == ["double"]
     assert [each.id for each in list_views(filled)] == [1]
 
@@ -55,18 +55,23 @@ def test_a_file_that_is_there_is_not_written_over(filled, tmp_path) -> None:
     assert copy.read_text() == "mine"
 
 
+def test_a_folder_that_is_missing_is_named(filled, tmp_path) -> None:
+    with pytest.raises(NotFound, match=f"There is no folder {tmp_path / 'backups'}"):
+        backups.back_up(filled, tmp_path / "backups" / "copy")
+
+
 def test_a_database_with_content_is_replaced_only_on_request(filled, tmp_path) -> None:
     backups.back_up(filled, tmp_path / "copy")
     with pytest.raises(Conflict):
-        backups.restore(filled, tmp_path / "copy", replace=False)
+        backups.restore(filled, tmp_path / "copy", replace=False, check=migrate.check_revision)
 
 
 def test_what_is_no_copy_changes_nothing(filled, tmp_path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(InvalidValue):
-        backups.restore(filled, tmp_path / "text", replace=True)
+        backups.restore(filled, tmp_path / "text", replace=True, check=migrate.check_revision)
     with pytest.raises(NotFound):
-        backups.restore(filled, tmp_path / "nothing", replace=True)
+        backups.restore(filled, tmp_path / "nothing", replace=True, check=migrate.check_revision)
     assert len(list_views(filled)) == 1
 
 
@@ -79,7 +84,7 @@ def test_a_damaged_copy_changes_nothing(filled, tmp_path) -> None:
     content[4096:] = b"\x55" * (len(content) - 4096)
     copy.write_bytes(content)
     with pytest.raises(InvalidValue, match="damaged"):
-        backups.restore(filled, copy, replace=True)
+        backups.restore(filled, copy, replace=True, check=migrate.check_revision)
     assert len(list_views(filled)) == 1
 
 
@@ -101,7 +106,7 @@ def test_the_newest_dated_copies_are_kept_and_can_be_restored(filled, tmp_path) 
     ]
     assert [path.name for path in removed] == [f"kernelcup-{NOW + timedelta(days=2):%Y%m%dT%H%M%SZ}.backup"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    backups.restore(filled, kept[0], replace=True)
+    backups.restore(filled, kept[0], replace=True, check=migrate.check_revision)
     assert len(list_views(filled)) == 1
 
 
@@ -158,5 +163,5 @@ def test_a_copy_of_another_programs_database_is_refused(filled, tmp_path) -> Non
         with contextlib.closing(sqlite3.connect(tmp_path / "copy")) as other:
             other.execute("CREATE TABLE submission (id INTEGER)")
     with pytest.raises(InvalidValue, match="another program's database"):
-        backups.restore(filled, tmp_path / "copy", replace=True)
+        backups.restore(filled, tmp_path / "copy", replace=True, check=migrate.check_revision)
     assert [each.id for each in list_views(filled)] == [1]

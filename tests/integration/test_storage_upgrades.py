@@ -79,7 +79,7 @@ def restore(database: Database, revision: str, folder: Path) -> None:
         pytest.skip("needs pg_restore")
     else:
         copy = FILES / f"{revision}.postgresql"
-    backups.restore(database, copy, replace=False)
+    backups.restore(database, copy, replace=False, check=migrate.check_revision)
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def test_a_copy_from_before_leads_back(kept, copies) -> None:
     revision, before, schema = migrate.current_revision(kept), rows_of(kept), schema_of(kept)
     copy = migrate.upgrade(kept, copy_to=lambda: copies / "before")
     assert copy == copies / "before"
-    backups.restore(kept, copy, replace=True)
+    backups.restore(kept, copy, replace=True, check=migrate.check_revision)
     assert (migrate.current_revision(kept), rows_of(kept), schema_of(kept)) == (revision, before, schema)
 
 
@@ -336,6 +336,21 @@ def test_a_copy_replaces_a_database_that_a_newer_version_upgraded(command, kept)
     set_revision(kept, "9999")
     assert command("db", "restore", copy, "--yes").code == 0
     assert migrate.current_revision(kept) == migrate.newest_revision()
+
+
+@pytest.mark.parametrize(("revision", "code"), [("9999", "newer_database"), ("0099", "old_database")])
+def test_a_copy_of_an_unknown_revision_is_refused_before_it_replaces_anything(
+    command, kept, tmp_path, revision, code
+) -> None:
+    before = migrate.stored_revision(kept)
+    set_revision(kept, revision)
+    backups.back_up(kept, tmp_path / "copy")
+    set_revision(kept, before)
+    stored = rows_of(kept)
+    refused = command("db", "restore", str(tmp_path / "copy"), "--yes")
+    assert (refused.code, code in refused.err) == (4, True)
+    assert f"{tmp_path / 'copy'}: the database is" in refused.err
+    assert (migrate.stored_revision(kept), rows_of(kept)) == (before, stored)
 
 
 def test_kept_files_are_small() -> None:

@@ -25,7 +25,9 @@ COMMAND = re.compile(r"kernelcup\"? runner agent (https://\S+)")
 def test_a_file_starts_the_agent_with_a_command_that_exists(file: Path) -> None:
     (address,) = COMMAND.findall(file.read_text())
     done = CliRunner().invoke(app, ["runner", "agent", address.strip('"')], env={"KERNELCUP_AGENT_TOKEN": ""})
-    assert "expected the machine's token" in str(done.exception)
+    assert "expected the machine's token; on the server, `kernelcup admin machines add NAME`" in str(
+        done.exception
+    )
 
 
 def test_an_agent_with_the_servers_devices_is_refused(tmp_path: Path) -> None:

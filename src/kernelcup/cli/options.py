@@ -61,7 +61,6 @@ AnyTaskArgument = Annotated[
 ]
 BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="Name of the leaderboard.")]
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Number of entries at most.")]
 SubmissionFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="The submission: a file, a folder or a zip.")
 ]

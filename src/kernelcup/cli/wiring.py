@@ -111,7 +111,8 @@ def config_warnings(config: Config) -> list[str]:
         found.append("server.processes: SQLite has one writer at a time; PostgreSQL serves several better")
     if not server.is_loopback and not config.signin:
         found.append(
-            "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
+            "signin: neither GitHub nor Discord is configured; people sign in with links "
+            "(`kernelcup admin user link`) and invite codes (`kernelcup course invite`)"
         )
     amd = [each.name for each in config.devices if each.backend is Backend.CUDA and AMD.match(each.name)]
     return [*found, *(f"devices.{each}: nothing was tried on GPUs of AMD by this version" for each in amd)]

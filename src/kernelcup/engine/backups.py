@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -30,11 +30,14 @@ def back_up(db: Database, file: Path) -> int:
 
     Raises:
         Conflict: The file exists.
+        NotFound: Its folder does not.
         ConfigError: PostgreSQL's programs are not installed.
         StorageUnavailable: The copy failed; no partial file is left behind.
     """
     if file.exists():
         raise Conflict(f"{file} is there already; nothing was written.")
+    if not file.absolute().parent.is_dir():
+        raise NotFound(f"There is no folder {file.absolute().parent}. Make it, or name another one.")
     # A temporary file that only its owner can read, with a unique name: two concurrent backups do not share a file.
     handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
     os.close(handle)
@@ -74,12 +77,19 @@ def thin_out(newest: Path, keep: int) -> list[Path]:
     return old
 
 
-def restore(db: Database, file: Path, *, replace: bool) -> None:
+def restore(db: Database, file: Path, *, replace: bool, check: Callable[[str | None, str], None]) -> None:
     """Restore a database from a copy.
+
+    Args:
+        db: The database.
+        file: The copy.
+        replace: Whether a database that is not empty is replaced.
+        check: Gets the copy's revision and its name before anything changes: ``migrate.check_revision``.
 
     Raises:
         NotFound: The file does not exist.
         InvalidValue: It is not a copy of this kind of database.
+        OldDatabase, NewerDatabase: ``check`` finds that this version cannot upgrade it.
         Conflict: The database is not empty, and ``replace`` is False.
     """
     try:
@@ -90,8 +100,7 @@ def restore(db: Database, file: Path, *, replace: bool) -> None:
     kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
     if not head.startswith(wanted):
         raise InvalidValue(f"{file} is not a copy of a {kind} database.")
-    if not _is_ours(db, file):
-        raise InvalidValue(f"{file} is a copy of another program's database: it has no tables of KernelCup.")
+    check(_revision_of(db, file), str(file))
     if not replace and _has_content(db):
         raise Conflict(f"{db.engine.url!r} is not empty; --yes replaces its content.")
     if _is_sqlite(db):
@@ -128,23 +137,39 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         raise StorageUnavailable(f"{target}: {error}") from error
 
 
-def _is_ours(db: Database, file: Path) -> bool:
-    """Return whether a copy has our tables, and their revision. Raise ``InvalidValue`` if it is damaged."""
-    if not _is_sqlite(db):
+def _revision_of(db: Database, file: Path) -> str | None:
+    """Return the revision of a copy. Raise ``InvalidValue`` if it is damaged, or of another program's database."""
+    if _is_sqlite(db):
+        tables, revision = _read_sqlite(file)
+    else:
         listed = _run(db, ["pg_restore", "--list", str(file)], is_offline=True).splitlines()
         tables = {line.split()[5] for line in listed if " TABLE " in line and len(line.split()) > 5}
-        return tables >= OURS
+        only = ["--data-only", "--table=alembic_version", "--file=-"]
+        rows = _run(db, ["pg_restore", *only, str(file)], is_offline=True)
+        match = re.search(r"^COPY .*\n(\w+)$", rows, re.MULTILINE)
+        revision = match[1] if match else None
+    if not tables >= OURS:
+        raise InvalidValue(f"{file} is a copy of another program's database: it has no tables of KernelCup.")
+    return revision
+
+
+def _read_sqlite(file: Path) -> tuple[set[str], str | None]:
+    """Return the tables of a copy and its revision. Raise ``InvalidValue`` if it is damaged."""
     connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if found != "ok":
+            raise InvalidValue(f"{file} is damaged: {found}")
+        tables = {
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        named = "alembic_version" in tables
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if named else None
     except sqlite3.DatabaseError as error:
-        found, named = str(error), []
+        raise InvalidValue(f"{file} is damaged: {error}") from error
     finally:
         connection.close()
-    if found != "ok":
-        raise InvalidValue(f"{file} is damaged: {found}")
-    return {name for (name,) in named} >= OURS
+    return tables, row[0] if row else None
 
 
 def _run(db: Database, command: Sequence[str], *, is_offline: bool = False) -> str:

@@ -99,18 +99,23 @@ def current_revision(db: Database) -> str | None:
         NewerDatabase: This version does not know it.
     """
     found = stored_revision(db)
+    check_revision(found, repr(db.engine.url))
+    return found
+
+
+def check_revision(found: str | None, where: str) -> None:
+    """Raise ``OldDatabase`` or ``NewerDatabase`` unless this version knows the revision of a database or a copy."""
     if found is not None and found < FIRST_SCHEMA:
         raise OldDatabase(
-            f"{db.engine.url!r}: the database is from before release 0.1.0 (revision {found}) and cannot be upgraded; "
+            f"{where}: the database is from before release 0.1.0 (revision {found}) and cannot be upgraded; "
             "name another database"
         )
     if found is not None and found not in _revisions():
         raise NewerDatabase(
-            f"{db.engine.url!r}: the database is at revision {found}, and kernelcup {__version__} knows none above "
+            f"{where}: the database is at revision {found}, and kernelcup {__version__} knows none above "
             f"{newest_revision()}: a newer version has upgraded it. Install that version, or restore the copy from "
             "before the upgrade: kernelcup db restore FILE --yes"
         )
-    return found
 
 
 def stored_revision(db: Database) -> str | None:

@@ -70,6 +70,15 @@ def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> No
     assert asked.notes == ("judged by its own harness (eval.py), as asked; results are marked self-measured",)
 
 
+def test_a_leaderboard_whose_task_fails_says_how_to_go_on(db) -> None:
+    trial = FakeTrial(Tried(fault="the task's ref_kernel failed"))
+    _, note = made(db, make_task(), trial=trial).notes
+    assert (
+        "correct it, then update the leaderboard (`kernelcup board update`): the task's ref_kernel failed"
+        in note
+    )
+
+
 def test_a_machine_that_is_too_small_decides_nothing(db) -> None:
     trial = FakeTrial(Tried(undecided="the task's own code used more than 8 bytes of memory"))
     with pytest.raises(MachineTooSmall, match=r"not decided here: .* memory.*--no-run"):

@@ -441,6 +441,12 @@ def test_the_check_of_the_configuration_makes_no_database(command: Command, home
     assert not (home / "kernelcup.db").exists()
 
 
+def test_the_check_of_a_server_without_providers_names_links_and_codes(command: Command, home: Path) -> None:
+    (home / "kernelcup.toml").write_text(f'{CONFIG}\n[server]\nhost = "0.0.0.0"\n')
+    ended = command("config", "check", "--no-judge")
+    assert "people sign in with links (`kernelcup admin user link`) and invite codes" in ended.out + ended.err
+
+
 def test_the_check_of_the_configuration_asks_the_database(command: Command, home: Path) -> None:
     assert "database.state: answers, up to date" in command("config", "check", "--no-judge").out
     (home / "kernelcup.db").write_bytes(b"no database at all" * 100)

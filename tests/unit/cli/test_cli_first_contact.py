@@ -119,6 +119,12 @@ def test_a_database_in_use_is_not_replaced(command: Command, home: Path, devices
     assert "double" not in command("board", "list").out
 
 
+def test_the_first_upgrade_makes_the_tables(command: Command, home: Path) -> None:
+    (home / "kernelcup.db").unlink()
+    assert command("db", "upgrade").out.startswith("the database has its tables now (revision ")
+    assert command("db", "upgrade").out.startswith("the database is up to date")
+
+
 def test_a_timer_needs_no_name_for_its_backups(command: Command, home: Path) -> None:
     command("db", "upgrade")
     old = home / "backups/kernelcup-20200101T000000Z.backup"

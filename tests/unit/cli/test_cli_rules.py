@@ -215,7 +215,7 @@ def test_codes_let_people_in(door: Door, db: Database, command: Command, board: 
     assert "has no invites" in door("admin", "invite", "list", board).out
     made = door("admin", "invite", "create", board, "--count", "2", "--label", "autumn")
     code, other = made.out.split()
-    assert "kernelcup join CODE" in made.err
+    assert "/join?code=CODE on the site, or, signed in: kernelcup join CODE" in made.err
     joined = command("join", code.lower(), "--user", "ada", "--local", "--json")
     assert joined.body == {"leaderboards": ["double"], "courses": ["double"]}
     listed = {

@@ -177,7 +177,8 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
 
     if tried is None:
         return (UNTRIED,)
-    notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
+    failed = "trying the task failed; correct it, then update the leaderboard (`kernelcup board update`)"
+    notes = [f"{failed}: {tried.fault}"] if tried.fault else []
     notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
     notes += [tried.untried] if tried.untried else []
     notes += [tried.takes] if tried.takes else []

@@ -50,7 +50,10 @@ def _with_files(spec: dict[str, Any], content: Callable[[str], str]) -> dict[str
 
 EVERYWHERE = {"cpu", "emulated"}
 """Devices that every machine has beside its GPUs."""
-VOID = "This agent's token is not valid; its machine may have been removed."
+VOID = (
+    "This agent's token is not valid; its machine may have been removed. On the server, `kernelcup admin machines add "
+    "NAME` prints one."
+)
 UPLOAD_WITHIN = timedelta(minutes=10)
 """How long an address for an upload holds."""
 MOST_MACHINE_BYTES = 8 * LARGEST_UPLOAD_BYTES

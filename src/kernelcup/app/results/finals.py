@@ -1,4 +1,4 @@
-"""Finals: when a leaderboard is closed, its best meet in duels, which decide about the official order.
+"""Finals: after the deadline of a leaderboard its best meet in duels, which decide about the official order.
 
 A duel of a final is a comparison that belongs to the leaderboard's creator, with the hidden cases, and it waits in the
 queue like any other. The transaction that stores its result also queues the next duel or stores the official order.
@@ -68,7 +68,7 @@ def start(
     again: Annotated[bool, Given(help="Hold another final, whose order replaces that of the last.")] = False,
     now: datetime,
 ) -> Final:
-    """Have the best of a closed leaderboard meet in duels, which decide about the official order.
+    """After the deadline have the best of a leaderboard meet in duels, which decide about the official order.
 
     Duels wait in the queue one after the other. A final that has stopped, because its duel was deleted, goes on.
 

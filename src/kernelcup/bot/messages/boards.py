@@ -79,7 +79,7 @@ def ranking_embed(
         unranked: Results of a level that the leaderboard does not rank.
         practice: Results from after the deadline.
         waiting: The number of users without a place until an earlier result is judged again.
-        final: The final of a closed leaderboard, with its official order.
+        final: The final of a leaderboard whose deadline is over, with its official order.
     """
     page = offset // PAGE + 1
     shown = [read_standing(each) for each in places]

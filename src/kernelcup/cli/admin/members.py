@@ -58,7 +58,9 @@ def _invite(answer: Answer) -> str:
 def code_lines(answer: Answer) -> Iterable[str]:
     """Return the codes; the next step goes to stderr, since the codes may go to a file."""
     yield from answer.value.codes
-    typer.echo("Next: recipients join with: kernelcup join CODE", err=True)
+    typer.echo(
+        "Next: recipients open /join?code=CODE on the site, or, signed in: kernelcup join CODE", err=True
+    )
 
 
 def invite_object(each: Invite) -> dict[str, Any]:

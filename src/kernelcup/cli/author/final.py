@@ -1,4 +1,4 @@
-"""``kernelcup board final``: duels of the best of a closed leaderboard, and the official order."""
+"""``kernelcup board final``: duels of the best after the deadline, and the official order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def final(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold the final of a closed leaderboard, or show its official order.
+    """Hold the final of a leaderboard after its deadline, or show its official order.
 
     The best meet in duels, each measured in turns on one device, until every entry stands behind those that are
     known to be faster. All intervals hold together in 98 % of finals. Entries that go by the wall clock on a GPU,

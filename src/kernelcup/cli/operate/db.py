@@ -51,7 +51,10 @@ def upgrade(
         typer.echo(f"the database is up to date (revision {after})")
     else:
         how = f"; {upgrades.way_back(copy)}" if copy else ""
-        typer.echo(f"the database went from revision {before or 'nothing'} to {after}{how}")
+        did = (
+            f"went from revision {before} to {after}" if before else f"has its tables now (revision {after})"
+        )
+        typer.echo(f"the database {did}{how}")
 
 
 def check_is_there(url: str) -> None:
@@ -157,7 +160,7 @@ def restore(
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
         check_idle(db)
-        backups.restore(db, file, replace=yes)
+        backups.restore(db, file, replace=yes, check=migrate.check_revision)
         revision = migrate.current_revision(db)
         migrate.upgrade(db)
     if as_json:

@@ -46,7 +46,10 @@ def agent(
     from kernelcup.client.transport import Client
 
     if not token:
-        raise InvalidValue(f"--token (or {TOKEN}): expected the machine's token")
+        raise InvalidValue(
+            f"--token (or {TOKEN}): expected the machine's token; on the server, `kernelcup admin machines add NAME` "
+            "prints it"
+        )
     logs.set_up()
     settings = wiring.load_config(config)
     wiring.check_devices(settings)

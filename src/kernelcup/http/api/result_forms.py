@@ -155,8 +155,8 @@ class TableOut(Shown, Page[Place]):
         "times; empty while the device has one ranking. Without `class` one ranking follows the other."
     )
     final: Final | None = Field(
-        description="The newest final of a closed leaderboard, with its official order; null without one, and on "
-        "later pages."
+        description="The newest final, with its official order; null before the deadline, without one, and on later "
+        "pages."
     )
     waiting: int = Field(
         description="Users without a place whose results were judged against an earlier version of the task or by "
