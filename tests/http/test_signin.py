@@ -263,7 +263,7 @@ def test_a_command_line_is_let_in_by_somebody_who_sees_what_it_is(browser, other
     assert "<dd>read, submit</dd>" in shown
     approval = {**typed, "decision": "approve"}
     assert browser.post("/auth/device", data=approval).status_code == 403
-    assert "let in" in browser.post("/auth/device", data=approval, headers=HERE).text
+    assert "is signed in" in browser.post("/auth/device", data=approval, headers=HERE).text
     got = other_browser.post("/api/v1/auth/device/token", json=code).json()
     assert (got["token_type"], got["user"]) == ("Bearer", "ada")
     headers = {"Authorization": f"Bearer {got['access_token']}"}
