@@ -177,7 +177,7 @@ def blocks(
         yield Line(text=ran_line(report.ran), tone=Tone.SOFT)
     for finding in report.quarantine:
         yield Line(text=f"{held}: {finding.text}", tone=Tone.WARNING)
-    if not (report.stages or report.message):
+    if not (report.stages or report.message or report.environment):
         yield Line(text=OUTLINE, tone=Tone.SOFT)
     elif report.verdict is not Verdict.ACCEPTED:
         yield Line(text=words.next_step(report, about, beside), tone=Tone.SOFT)
