@@ -83,6 +83,7 @@ def run(job: dict[str, Any], *, warm: bool) -> dict[str, Any]:
         "as_expected": report["verdict"] == job["expected"],
         "message": report["message"][-600:],
         "wall_s": round(time.monotonic() - began, 2),
+        "phases": report.get("phases", {}),
         "stages": [
             {key: stage[key] for key in ("name", "verdict", "duration_s")} for stage in report["stages"]
         ],

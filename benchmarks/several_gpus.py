@@ -71,7 +71,7 @@ def job(source: str, sizes: dict[str, int], world: int) -> dict[str, Any]:
     return {
         "verdict": report.verdict.value,
         "reason": report.reason.value,
-        "message": (report.message or "")[:200],
+        "message": (report.message or "")[:600],
         "log": done.stderr[-1500:] if report.verdict.value == "internal_error" else "",
         "seconds": round(time.monotonic() - began, 1),
         "us": {

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
+from functools import partial
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Witness
 from kernelcup_harness.device.nvidia.pm_sampling import Sampler
+from kernelcup_harness.device.nvidia.samplers import SamplerApart
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.isolation.sizes import RANKS
 from kernelcup_harness.window.reasons import NoCounters
@@ -19,6 +22,7 @@ from kernelcup_harness.wire.messages import pack
 MAX_FRAME = 1 << 20
 RANKS_SAMPLES = 16_384
 """Of one watch on several GPUs: 33 ms, in which a large input is written."""
+CALIBRATION_S, CALIBRATIONS = 0.003, 3
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:
@@ -44,15 +48,36 @@ def sampler(most: int = MOST_SAMPLES) -> Sampler:
     return Sampler(trace.COUNTERS, interval_ns=trace.INTERVAL_NS, most=most)
 
 
-def samplers() -> list[Sampler]:
+def samplers() -> list[Sampler] | list[SamplerApart]:
     """Return a sampler of each GPU that the job uses. Raise ``NoCounters``."""
     ranks = int(os.environ.get(RANKS, "0"))
     if not ranks:
         return [sampler()]
-    return [
-        Sampler(trace.WITH_TRAFFIC, interval_ns=trace.INTERVAL_NS, most=RANKS_SAMPLES, device=device)
-        for device in range(ranks)
-    ]
+    made = [SamplerApart(partial(rank_sampler, device)) for device in range(ranks)]
+    for each in made:
+        each.wait()
+        # Before there is a submission: what it copies without pause would pass for the counters' own.
+        each.idle = calibrated(each)
+    return made
+
+
+def calibrated(sampler: SamplerApart) -> Sequence[float]:
+    """Return what an idle device shows. Raise ``NoCounters`` if it is refused thrice: a busy host makes a watch long."""
+    for left in reversed(range(CALIBRATIONS)):
+        try:
+            sampler.start()
+            time.sleep(CALIBRATION_S)
+            sampler.stop()
+            return trace.idle_bytes(sampler.read())
+        except NoCounters:
+            if not left:
+                raise
+    return ()
+
+
+def rank_sampler(device: int) -> Sampler:
+    """Return a sampler of the counters of one of several GPUs. Raise ``NoCounters``."""
+    return Sampler(trace.WITH_TRAFFIC, interval_ns=trace.INTERVAL_NS, most=RANKS_SAMPLES, device=device)
 
 
 def trouble() -> str:

@@ -107,6 +107,8 @@ class FakeSampler:
         most: Most samples of a watch.
     """
 
+    idle = ()
+
     def __init__(self, device: FakeDevice, most: int = MOST_SAMPLES) -> None:
         self._device = device
         self._most = most

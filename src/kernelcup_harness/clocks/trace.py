@@ -20,13 +20,17 @@ WITH_TRAFFIC = (
     *COUNTERS,
     "pcie__read_bytes.sum",
     "pcie__write_bytes.sum",
-    "nvlrx__bytes.sum",
-    "nvltx__bytes.sum",
+    "nvlrx__bytes_data_user.sum",
+    "nvltx__bytes_data_user.sum",
 )
 """With what passes over the device's links: also copies that multiprocessors have no part in."""
-COPYING_BYTES = (16_384.0, 32_768.0, 4_096.0, 4_096.0)
-"""Of one sample, by link: more than an idle device moves, whose counters alone write 12 KiB, and less than a copy of
-64 KiB."""
+UNSEEN_BYTES = (4_096.0, 4_096.0, 0.0, 0.0)
+"""Of one idle time, by link: what does not count. Programs write flags to each other over PCIe, and commands come over
+it; of an idle NVLink nothing is user data."""
+DRIFT = 0.002
+"""How far an idle device's bytes over PCIe, which are its counters' own, are off their mean over a long time."""
+CALIBRATED = 64
+"""Samples of which an idle device's mean is taken."""
 INTERVAL_NS = 2_000
 """Between two samples. The time of a stretch is finer: cycles count within a sample."""
 IDLE_NS = 6_000
@@ -113,21 +117,47 @@ def cut(samples: Sequence[Sample]) -> list[Stretch]:
     return [stretch for stretch in map(stretch_of, groups) if not is_housekeeping(stretch)]
 
 
-def copies(samples: Sequence[Sample]) -> list[Copy]:
+def idle_bytes(samples: Sequence[Sample]) -> tuple[float, ...]:
+    """Return what the counters alone move over each link in a sample, from a watch of a device that does little.
+
+    Of NVLink and of reading over PCIe that is nothing. Takes the counters of :data:`WITH_TRAFFIC`.
+    """
+    writes = [sample.values[len(COUNTERS) + 1] for sample in samples]
+    # Whatever a device does beside it adds to it.
+    ends = range(CALIBRATED, len(writes) + 1, CALIBRATED)
+    means = [sum(writes[end - CALIBRATED : end]) / CALIBRATED for end in ends]
+    return (0.0, min(means, default=0.0), 0.0, 0.0)
+
+
+def copies(samples: Sequence[Sample], idle: Sequence[float]) -> list[Copy]:
     """Return what passed over the links while no multiprocessor worked: copies by the device's own engines.
 
-    Takes the counters of :data:`WITH_TRAFFIC`.
+    They are found by what an idle time has moved in all, so that small pieces hide no large copy. There is one for each
+    idle time and link.
+
+    Args:
+        samples: Of the counters of :data:`WITH_TRAFFIC`.
+        idle: What a sample of an idle device shows of each link.
     """
     found: list[Copy] = []
-    for sample in samples:
-        links = zip(sample.values[len(COUNTERS) :], COPYING_BYTES, strict=True)
-        if active_ns(sample) or sample.values[2] or all(moved < least for moved, least in links):
-            continue
-        if found and sample.start_ns - found[-1].end_ns <= IDLE_NS:
-            found[-1] = Copy(found[-1].start_ns, sample.end_ns)
-        else:
-            found.append(Copy(sample.start_ns, sample.end_ns))
-    return found
+    for is_idle, some in itertools.groupby(samples, lambda each: not (active_ns(each) or each.values[2])):
+        if is_idle:
+            group = list(some)
+            moved = zip(*(each.values[len(COUNTERS) :] for each in group), strict=True)
+            links = zip(moved, idle, UNSEEN_BYTES, strict=True)
+            found += filter(None, (copied(group, *link) for link in links))
+    return sorted(found, key=lambda each: each.start_ns)
+
+
+def copied(samples: Sequence[Sample], moved: Sequence[float], idle: float, unseen: float) -> Copy | None:
+    """Return the copy that bytes over one link tell of, None if they are too few."""
+    more = [each - idle for each in moved]
+    most = unseen + DRIFT * idle * len(samples)
+    if sum(more) <= most:
+        return None
+    first = next(at for at, total in enumerate(itertools.accumulate(more)) if total > most / 2)
+    last = next(at for at, total in enumerate(itertools.accumulate(reversed(more))) if total > most / 2)
+    return Copy(samples[first].start_ns, samples[-1 - last].end_ns)
 
 
 def active_ns(sample: Sample) -> float:

@@ -6,9 +6,10 @@ submission, on the host or on the device, runs in its memory.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.window.messages import (
@@ -28,10 +29,14 @@ from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 MOST_SAMPLES = 8_192
 """Of one watch: 16 ms."""
 MOST_TEXT = 2_000
+T = TypeVar("T")
 
 
 class Sampler(Protocol):
     """Samples counters: see :class:`kernelcup_harness.device.nvidia.pm_sampling.Sampler`."""
+
+    idle: Sequence[float]
+    """What a sample of an idle device shows of each link; empty where links are not watched."""
 
     def start(self) -> None:
         """Begin to sample."""
@@ -60,6 +65,7 @@ class Witness:
             self._samplers = make()
         except (NoCounters, AttributeError) as error:
             self._trouble = str(error)[:MOST_TEXT]
+        self._threads = ThreadPoolExecutor(max(1, len(self._samplers)))
 
     def serve(self) -> None:
         """Say hello, then answer one message after the other."""
@@ -73,8 +79,7 @@ class Witness:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
             if isinstance(reply, Stopped):
                 # While the judge checks the answers.
-                with ThreadPoolExecutor() as threads:  # CUPTI decodes without Python
-                    self._seen = list(threads.map(self._read, self._samplers))
+                self._seen = self._at_once(self._read)
 
     def _answer(self, frame: dict[str, object]) -> Message:
         try:
@@ -82,12 +87,10 @@ class Witness:
             if not self._samplers:
                 raise NoCounters(self._trouble)
             if isinstance(message, Watch):
-                for sampler in self._samplers:
-                    sampler.start()
+                self._start()
                 return Watching()
             if isinstance(message, StopWatch):
-                for sampler in self._samplers:
-                    sampler.stop()
+                self._at_once(lambda sampler: sampler.stop())
                 return Stopped()
             assert isinstance(message, Tell)
         except BrokenProtocol as broken:
@@ -98,16 +101,39 @@ class Witness:
             return Refused(name=Failure.BAD_REQUEST, text="there was no watch")
         return self._seen[message.device]
 
+    def _start(self) -> None:
+        """Start all samplers, or none. Raise ``NoCounters``."""
+        refused = [each for each in self._at_once(self._started) if each is not None]
+        if refused:
+            for sampler in self._samplers:
+                with contextlib.suppress(NoCounters):
+                    sampler.stop()
+                    sampler.read()
+            raise refused[0]
+
+    def _started(self, sampler: Sampler) -> NoCounters | None:
+        try:
+            sampler.start()
+        except NoCounters as error:
+            return error
+        return None
+
+    def _at_once(self, function: Callable[[Sampler], T]) -> list[T]:
+        """Return what a function makes of all samplers: to start one or to stop it takes 2 ms, to read it 0.1 s."""
+        if len(self._samplers) == 1:
+            return [function(self._samplers[0])]
+        return list(self._threads.map(function, self._samplers))
+
     def _read(self, sampler: Sampler) -> Message:
         try:
             samples = sampler.read()
             stretches = trace.cut(samples)
-            copies = trace.copies(samples) if samples and len(samples[0].values) > len(trace.COUNTERS) else []
+            copies = trace.copies(samples, sampler.idle) if sampler.idle else []
         except (NoCounters, trace.Unreadable) as error:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
-        if len(stretches) > MOST_STRETCHES:
+        if max(len(stretches), len(copies)) > MOST_STRETCHES:
             return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
         return Seen(
             stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches],
-            copies=[[each.start_ns, each.end_ns] for each in copies[:MOST_STRETCHES]],
+            copies=[[each.start_ns, each.end_ns] for each in copies],
         )

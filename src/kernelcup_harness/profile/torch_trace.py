@@ -62,7 +62,7 @@ def lacking(events: Iterable[Any], trace: str) -> str:
 
 def packed_trace(recorded: Any) -> str:
     """Return the trace of a profile, gzip and base64; empty if it is too large."""
-    trace = Path(os.environ["TMPDIR"], "trace.json")
+    trace = Path(os.environ["TMPDIR"], f"trace-{os.getpid()}.json")  # ranks have one folder
     recorded.export_chrome_trace(str(trace))
     packed = gzip.compress(trace.read_bytes(), mtime=0)
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from kernelcup_harness.device.nvidia.gate import Gate
 from kernelcup_harness.isolation.sizes import world_size_of
 from kernelcup_harness.protocol import Reason, SampleName, StageName, Verdict
 from kernelcup_harness.ranks.errors import NotQueued
-from kernelcup_harness.ranks.leader import Ranks, Stuck, Token
+from kernelcup_harness.ranks.leader import START_NS, Ranks, Stuck, Token
 from kernelcup_harness.ranks.witnessed import Marks, RanksWitness, WorkBeside, skew_ns, time_ns
 from kernelcup_harness.wire.channel import ChannelClosed
 from kernelcup_harness.wire.messages import M, Message
@@ -114,13 +114,18 @@ class LeaderCaller:
             ranks.join(world)
             ranks.have_joined(role, world)
             nbytes = ranks.ask("queue", role, place, sample, gate.number, world=world)
-            witness.begin()
+            self._begin(witness)
             ranks.ask("write", role, marks, world=world)
             opened_ns = time.perf_counter_ns()
             gate.open()
-            own_ns = ranks.ask("take", role, marks, timeout_s, world=world, timeout_s=timeout_s)
+            # No answer is copied before all ranks say that they are done, then all at once: one could bring another's
+            # until then.
+            ranks.ask("settle", role, timeout_s, world=world, timeout_s=timeout_s)
             wall_ns = float(time.perf_counter_ns() - opened_ns)
+            at_ns = time.perf_counter_ns() + START_NS
+            ranks.ask("take", role, marks, at_ns, world=world, timeout_s=timeout_s)
             witness.end()
+            own_ns = ranks.ask("keep_taken", role, world=world)
         except Stuck as stuck:
             raise ends(stuck, place) from stuck
         except NotQueued as reason:
@@ -130,6 +135,13 @@ class LeaderCaller:
             gate.open()
             self.waited_s += time.monotonic() - began
         return Answer(ns=self._seen_ns(witness, place, marks, nbytes), own_ns=max(own_ns), wall_ns=wall_ns)
+
+    def _begin(self, witness: RanksWitness) -> None:
+        """Begin a watch. Raise ``NotQueued`` if that cannot be beside a call, and ``TimerFailed``."""
+        try:
+            witness.begin()
+        except WitnessFailed as error:
+            raise NotQueued(f"the counters cannot be read beside it: {error}") from error
 
     def _let_through(self, gate: Gate, world: int, marks: Marks, timeout_s: float, reason: Exception) -> None:
         """Let the calls end that were queued, with their input: another rank's could not be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -106,27 +107,37 @@ class GatedCalls:
         """Let a call end that was queued, or was too late for it."""
         if self._is_late:
             self._channel.receive(timeout_s)
+        self.settle(timeout_s)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until the contestant says that the device has done the call. Raise as ``Caller.call`` does."""
         self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
 
-    def take(self, mark: Mark, timeout_s: float) -> Pending:
-        """Copy the answer when the contestant says that the device has done the call, and make the last mark.
+    def take(self, mark: Mark, at_ns: int) -> None:
+        """Copy the answer at a time that all ranks share, and make the last mark.
 
-        What is done later is too late for the answer. Raise as ``Caller.call`` does.
+        Raise ``BrokenProtocol`` for an answer that lies elsewhere than agreed.
         """
-        self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
         table = self._done.table if isinstance(self._done.table, list) else []
         if len(table) > max(MOST_TENSORS, self._form.tensors if self._form is not None else 0):
             raise BrokenProtocol(f"an answer of {len(table)} tensors")
         parts = [self._part(entry) for entry in table]
+        while time.perf_counter_ns() < at_ns:
+            pass
         packed = torch.cat(parts) if len(parts) > 1 else parts[0].clone() if parts else self._staged[:0]
         torch.cuda.synchronize()
         self._own.mark(mark)
-        memory = torch.zeros(packed_size([part.numel() for part in parts]), dtype=torch.uint8, device="cuda")
+        self._taken = table, [part.numel() for part in parts], packed
+
+    def taken(self) -> Pending:
+        """Return the answer that was taken."""
+        table, sizes, packed = self._taken
+        memory = torch.zeros(packed_size(sizes), dtype=torch.uint8, device="cuda")
         described, at = [], 0
-        for entry, part, offset in zip(table, parts, packed_offsets(parts), strict=True):
-            memory[offset : offset + part.numel()] = packed[at : at + part.numel()]
+        for entry, size, offset in zip(table, sizes, packed_offsets(sizes), strict=True):
+            memory[offset : offset + size] = packed[at : at + size]
             described.append({**entry, "offset": offset})
-            at += part.numel()
+            at += size
         reply = replace(self._done, table=described)
         return Pending(
             reply=reply,
@@ -163,12 +174,12 @@ class GatedCalls:
         return fd
 
 
-def packed_offsets(parts: Sequence[torch.Tensor]) -> list[int]:
-    """Return where the tensors of an answer lie when they are laid out as agreed."""
+def packed_offsets(sizes: Sequence[int]) -> list[int]:
+    """Return where tensors of these sizes lie when they are laid out as agreed."""
     offsets, end = [], values.GUARD_BYTES
-    for part in parts:
+    for size in sizes:
         offsets.append(end)
-        end = values.aligned(end + part.numel()) + values.GUARD_BYTES
+        end = values.aligned(end + size) + values.GUARD_BYTES
     return offsets
 
 

@@ -219,13 +219,21 @@ class RankJudge:
         """Write the input of the queued call, between two marks."""
         self._gated[role].write((marks.before_input, marks.before_call))
 
+    def settle(self, role: str, timeout_s: float) -> None:
+        """Wait until the contestant says that its queued call is done."""
+        self._gated[role].settle(timeout_s)
+
     def drop(self, role: str, timeout_s: float) -> None:
         """Let the queued call end, whose answer nothing depends on."""
         self._gated[role].drop(timeout_s)
 
-    def take(self, role: str, marks: Marks, timeout_s: float) -> float:
-        """Take the answer of the queued call, and make the last mark; return the contestant's own time."""
-        pending = self._gated[role].take(marks.after_call, timeout_s)
+    def take(self, role: str, marks: Marks, at_ns: int) -> None:
+        """Take the answer of the queued call, and make the last mark."""
+        self._gated[role].take(marks.after_call, at_ns)
+
+    def keep_taken(self, role: str) -> float:
+        """Keep the answer that was taken to be compared; return the contestant's own time."""
+        pending = self._gated[role].taken()
         self._pending, self._overwritten = (self._callers[role], pending), False
         return returned(pending).ns
 

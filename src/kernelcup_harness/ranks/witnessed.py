@@ -52,10 +52,17 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a GPU began a call and ended it, in nanoseconds since the judges' own call on all GPUs."""
+    """When a GPU began a call and ended it, in nanoseconds since the judges' own call on all GPUs.
+
+    Args:
+        begin_ns: When its multiprocessors began; what passed over its links counts if they did nothing.
+        end_ns: When they ended.
+        copies: What passed over its links while they did nothing.
+    """
 
     begin_ns: float
     end_ns: float
+    copies: Sequence[trace.Copy] = ()
 
 
 class RanksWitness:
@@ -128,9 +135,10 @@ def span_of(
     moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
-    begins = [*(each.start_ns for each in work[:1]), *(each.start_ns for each in moved)]
-    ends = [*(each.end_ns for each in work[-1:]), *(each.end_ns for each in moved)]
-    return Span(min(begins) - woken_ns, max(ends) - woken_ns)
+    copied = tuple(trace.Copy(each.start_ns - woken_ns, each.end_ns - woken_ns) for each in moved)
+    begin_ns = work[0].start_ns - woken_ns if work else min(each.start_ns for each in copied)
+    end_ns = work[-1].end_ns - woken_ns if work else max(each.end_ns for each in copied)
+    return Span(begin_ns, end_ns, copied)
 
 
 def woken_at(before: Sequence[trace.Stretch]) -> float:
@@ -164,6 +172,11 @@ def skew_ns(spans: Sequence[Span]) -> float:
 def time_ns(spans: Sequence[Span]) -> float:
     """Return the time of a call: from the first activity of any GPU to the last.
 
-    Not from the start of the GPU that began last: one that waits for another's work would begin after it.
+    Not from the start of the GPU that began last: one that waits for another's work would begin after it. Copies
+    count that are seen in a sample in which no GPU works: in others they may be the work's own.
     """
-    return max(each.end_ns for each in spans) - min(each.begin_ns for each in spans)
+    begin_ns, end_ns = min(each.begin_ns for each in spans), max(each.end_ns for each in spans)
+    copies = [copy for each in spans for copy in each.copies]
+    before = [each.start_ns for each in copies if each.start_ns + trace.INTERVAL_NS < begin_ns]
+    after = [each.end_ns for each in copies if each.end_ns - trace.INTERVAL_NS > end_ns]
+    return max([end_ns, *after]) - min([begin_ns, *before])

@@ -137,6 +137,8 @@ class Sampler:
         NoCounters: CUPTI is missing or refuses, or the counters do not fit into one pass.
     """
 
+    idle: Sequence[float] = ()
+
     def __init__(self, counters: Sequence[str], *, interval_ns: int, most: int, device: int = 0) -> None:
         self._device = device
         try:
