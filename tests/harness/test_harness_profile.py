@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -194,17 +195,17 @@ def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) ->
 @pytest.mark.parametrize(
     "content",
     [
-        archive({ncu.RAW: os.urandom(999)}, zipfile.ZIP_DEFLATED).replace(b"\x08\x00", b"\x0e\x00"),
-        archive({f"{number}.txt": bytes(1 << 20) for number in range(99)}, zipfile.ZIP_DEFLATED),
-        archive({ncu.RAW: bytes(1 << 26)}, zipfile.ZIP_DEFLATED),
-        archive({"../profile.txt": b"x", "manifest.json": b"{}"}),
-        archive({ncu.RAW: b"page"})[:-1],
+        lambda: archive({ncu.RAW: os.urandom(999)}, zipfile.ZIP_DEFLATED).replace(b"\x08\x00", b"\x0e\x00"),
+        lambda: archive({f"{number}.txt": bytes(1 << 20) for number in range(99)}, zipfile.ZIP_DEFLATED),
+        lambda: archive({ncu.RAW: bytes(1 << 26)}, zipfile.ZIP_DEFLATED),
+        lambda: archive({"../profile.txt": b"x", "manifest.json": b"{}"}),
+        lambda: archive({ncu.RAW: b"page"})[:-1],
     ],
     ids=["damaged", "of many files", "packed", "of other names", "cut off"],
 )
-def test_a_result_that_was_written_by_a_submission_has_no_files(content: bytes) -> None:
+def test_a_result_that_was_written_by_a_submission_has_no_files(content: Callable[[], bytes]) -> None:
     tool = ncu.Ncu(ProfileOptions(), "/usr/bin/ncu")
-    os.write(tool.fd, content)
+    os.write(tool.fd, content())
     assert tool.result() == {}
 
 

@@ -80,18 +80,22 @@ def read_expected(folder: Path) -> dict[str, Any]:
     return read_yaml(folder / "solutions/expected.yml")
 
 
-def expectations() -> Iterator[Expectation]:
+@cache
+def expectations() -> tuple[Expectation, ...]:
     """Return every expectation of every task, once for each harness that it is about."""
-    for folder in task_folders():
-        for name, value in read_expected(folder).items():
-            for entry in value if isinstance(value, list) else [value]:
-                yield from expand(folder, name, dict(entry))
+    return tuple(
+        expectation
+        for folder in task_folders()
+        for name, value in read_expected(folder).items()
+        for entry in (value if isinstance(value, list) else [value])
+        for expectation in expand(folder, name, dict(entry))
+    )
 
 
 def expand(folder: Path, name: str, entry: dict[str, Any]) -> Iterator[Expectation]:
     """Return one entry once for each harness. An unknown key or value is an error here."""
     named = entry.pop("harness", None)
-    harnesses = [HarnessKind(named)] if named else harnesses_of(folder)
+    harnesses = (HarnessKind(named),) if named else harnesses_of(folder)
     entry["verdict"] = Verdict(entry["verdict"])
     entry["mode"] = Mode(entry.get("mode", "test"))
     file = (folder / "solutions" / name).resolve()
@@ -99,11 +103,12 @@ def expand(folder: Path, name: str, entry: dict[str, Any]) -> Iterator[Expectati
         yield Expectation(folder=folder, file=file, harness=harness, **entry)
 
 
-def harnesses_of(folder: Path) -> list[HarnessKind]:
+@cache
+def harnesses_of(folder: Path) -> tuple[HarnessKind, ...]:
     """Return whose code can judge the task."""
     # Not by the loader: a task that it refuses should fail its own tests, not the collection of all.
     own = task_path(folder) == folder and "config" in read_yaml(folder / "task.yml")
-    return [HarnessKind.OWN, HarnessKind.STANDARD] if own else [HarnessKind.STANDARD]
+    return (HarnessKind.OWN, HarnessKind.STANDARD) if own else (HarnessKind.STANDARD,)
 
 
 def judge(expected: Expectation, warm: Run) -> RunReport:
@@ -184,7 +189,7 @@ def test_a_right_answer_of_another_dtype_is_accepted(warm: Run) -> None:
 
 # `held`, since `--base` takes the tests from here.
 def test_few_cases_import_torch_anew() -> None:
-    assert len(as_launched()) < len(list(expectations())) / 4
+    assert len(as_launched()) < len(expectations()) / 4
     assert {each.harness for each in as_launched()} == set(HarnessKind)
 
 

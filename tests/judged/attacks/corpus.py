@@ -30,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +112,11 @@ def clock_attacks() -> list[Attack]:
     return [attack for attack in everything() if attack.clock]
 
 
-def everything() -> list[Attack]:
+@cache
+def everything() -> tuple[Attack, ...]:
     """Return all attacks in the order of their folders."""
     listings = sorted(HERE.glob("*/attack.yml"))
-    return [attack for listing in listings for attack in read(listing)]
+    return tuple(attack for listing in listings for attack in read(listing))
 
 
 def folder_title(folder: Path) -> str:
