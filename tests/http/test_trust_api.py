@@ -9,6 +9,7 @@ import pytest
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
+from kernelcup import __version__
 from kernelcup.app.machines import dispatchers, outages
 from kernelcup.app.rules import pauses
 from kernelcup.domain import OPERATOR
@@ -82,5 +83,6 @@ def test_the_status_has_devices_queues_and_incidents_and_names_no_machine(client
         ("outage", "H100", True),
     }
     assert found["since"] == (NOW - timedelta(days=14)).isoformat().replace("+00:00", "Z")
+    assert found["version"] == __version__
     for secret in ("box-7", "operator", "private words", "double"):
         assert secret not in answer.text

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from kernelcup import __version__
 from kernelcup.app.machines import outages
 from kernelcup.app.machines.queries import machines, reservations, status
 from kernelcup.app.operation import operation
@@ -86,6 +87,8 @@ class Status:
     notices: tuple[Notice, ...]
     """What is announced or lasts, the first one first."""
     since: datetime
+    version: str
+    """Of KernelCup."""
 
 
 @operation("GET", "/devices", subject="queue")
@@ -120,6 +123,7 @@ def read_status(db: Database, known_devices: Sequence[Device], now: datetime) ->
         incidents=tuple(sorted(found, key=lambda each: each.since, reverse=True)),
         notices=tuple(_notices(reserved, slots)),
         since=since,
+        version=__version__,
     )
 
 
