@@ -16,6 +16,7 @@ from builders import NOW, make_actor, make_device
 from fakes import FakeClock
 from kernelcup.app.access import HERE
 from kernelcup.app.people.tokens import create_token
+from kernelcup.client.core import trusted
 from kernelcup.config.settings import Config
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.engine.database import Database
@@ -113,5 +114,5 @@ def server_url(platform: Platform) -> Iterator[str]:
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:
     """A client of the real web server."""
-    with httpx.Client(base_url=server_url) as each:
+    with httpx.Client(base_url=server_url, verify=trusted()) as each:
         yield each

@@ -10,6 +10,7 @@ import httpx
 
 from kernelcup import __version__
 from kernelcup.app.news.delivery import DeliveryFailed
+from kernelcup.client.core import trusted
 
 WHOLE_S = 10.0
 """For connecting, sending and the head of the answer together."""
@@ -33,9 +34,12 @@ class HttpSender:
     async def _within(
         self, url: str, addresses: Sequence[str], headers: Mapping[str, str], body: bytes
     ) -> int:
+        verify = trusted(reads_environment=False)
         async with (
             asyncio.timeout(self._whole_s),
-            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=self._whole_s) as client,
+            httpx.AsyncClient(
+                trust_env=False, follow_redirects=False, timeout=self._whole_s, verify=verify
+            ) as client,
         ):
             for address in addresses[:-1]:
                 try:

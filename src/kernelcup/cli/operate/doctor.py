@@ -155,6 +155,7 @@ def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
 
     from kernelcup import __version__
     from kernelcup.app.status import LOOKS_BACK
+    from kernelcup.client.core import trusted
 
     began = datetime.now(UTC)
     status = client.request("GET", "/status")
@@ -170,7 +171,9 @@ def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
         address = f"{client.server}/b/{quote(board['name'], safe='')}/live"
         asked, text = {"device": board["devices"][0], "since": "none"}, ""
         try:
-            with httpx.stream("GET", address, params=asked, headers=headers, timeout=STREAM_S) as answer:
+            with httpx.stream(
+                "GET", address, params=asked, headers=headers, timeout=STREAM_S, verify=trusted()
+            ) as answer:
                 next(answer.raise_for_status().iter_lines(), "")
         except httpx.HTTPError as error:
             text = f"no event within {STREAM_S:g} s: {error or type(error).__name__}"
