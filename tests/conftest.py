@@ -23,6 +23,7 @@ from database_kinds import (
     autocommitting,
     make_database,
     postgres_database,
+    quick_folder,
 )
 from fakes import FakeClock
 from kernelcup.engine import migrate
@@ -143,7 +144,7 @@ def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def db(db_url: str, tmp_path: Path) -> Iterator[Database]:
     """A database with our tables."""
-    with Database.open(db_url, files=Folder(tmp_path / "files")) as database:
+    with quick_folder(tmp_path) as folder, Database.open(db_url, files=Folder(folder / "files")) as database:
         yield database
 
 

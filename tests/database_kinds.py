@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,13 +22,18 @@ DATABASES = ["sqlite", "postgresql"] if POSTGRES in os.environ else ["sqlite"]
 STRICTEST = DATABASES[-1]
 """PostgreSQL refuses more than SQLite, so it finds more; SQLite is quicker."""
 
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 1 << 30
+"""What has to be free there: a container may have 64 MiB in all."""
+
 
 def make_database(request: pytest.FixtureRequest, kind: str, folder: Path) -> Iterator[str]:
     """Yield the URL of a database with our tables and nothing in them."""
     if kind == "sqlite":
-        path = folder / "test.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield f"sqlite:///{path}"
+        with quick_folder(folder) as quick:
+            path = quick / "test.db"
+            shutil.copy(request.getfixturevalue("sqlite_template"), path)
+            yield f"sqlite:///{path}"
     else:
         database: PostgresDatabase = request.getfixturevalue("postgres_with_tables")
         yield database.url
@@ -43,6 +49,19 @@ def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     says ``DATABASES``.
     """
     yield from make_database(request, request.param, tmp_path)
+
+
+@contextmanager
+def quick_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder in memory, else this one: on a disk all that is synchronised waits for it.
+
+    So do PostgreSQL's commits, and its server in tests synchronises nothing.
+    """
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM_BYTES:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="kernelcup-database-", dir=MEMORY) as quick:
+        yield Path(quick)
 
 
 class PostgresDatabase:
