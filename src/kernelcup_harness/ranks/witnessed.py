@@ -131,7 +131,8 @@ def span_of(
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
     check_copy("work while the answer was copied", [copy], answer_bytes)
-    from_ns = stretches[end + 1].end_ns
+    # From before the input is written: a copy engine could begin as soon as it is, before the second mark.
+    from_ns = stretches[at + 1].end_ns
     moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
