@@ -156,6 +156,7 @@ def restore(
     The command refuses while a server uses the database: what it stores would be lost or mixed in. A
     database that is not empty is replaced only with --yes.
     """
+    from kernelcup.app.machines import dispatchers
     from kernelcup.engine import backups, migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
@@ -163,6 +164,7 @@ def restore(
         backups.restore(db, file, replace=yes, check=migrate.check_revision)
         revision = migrate.current_revision(db)
         migrate.upgrade(db)
+        dispatchers.forget_all(db)  # the copy has the heartbeat of the server that wrote while it was made
     if as_json:
         typer.echo(json.dumps({"file": str(file), "revision": revision}))
     else:
