@@ -183,7 +183,7 @@ def test_a_sync_names_the_device_that_it_leaves_out(command: Command, home: Path
 def test_figures_are_shown(command: Command, board: str) -> None:
     command("submit", "kernel.py", "--no-wait")
     ended = command("admin", "stats", "--last-day")
-    assert "1 submissions (1 different) by 1 users; 1 jobs wait, 0 run" in ended.out
+    assert "1 submission (1 different) by 1 user; 1 job waits, 0 run" in ended.out
     body = command("admin", "stats", "--board", board, "--json").body
     assert (body["board"], body["submissions"], body["waiting"], body["devices"]) == (board, 1, 1, [])
 

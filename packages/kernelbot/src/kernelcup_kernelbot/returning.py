@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot.importing.boards import names_here
 from kernelcup_kernelbot.importing.source import Source
 from kernelcup_kernelbot.popcorn import forms
+from kernelcup.reporting.phrases import plural
 
 PROVIDERS = ("discord", "github")
 NUMBERED = ("code_files", "submission", "runs", "submission_job_status")
@@ -46,10 +47,10 @@ class Returned:
 
     def lines(self) -> list[str]:
         """Return what to tell the operator."""
-        rows = [f"{table}: {self.written[table]} rows" for table in ("user_info", *NUMBERED)]
+        rows = [f"{table}: {plural(self.written[table], 'row')}" for table in ("user_info", *NUMBERED)]
         others = [f"left out: {count}, {reason}" for reason, count in sorted(self.left_out.items())]
         moved = [f"submission {here} has number {there} there" for here, there in self.renumbered]
-        return [*rows, f"there already: {self.there_already} submissions", *others, *moved]
+        return [*rows, f"there already: {plural(self.there_already, 'submission')}", *others, *moved]
 
 
 def give_back(

@@ -10,6 +10,7 @@ from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
+from kernelcup.reporting.phrases import plural
 
 LARGEST_CODES = 50
 """Number of invite codes shown in a message; more come as a file."""
@@ -45,7 +46,7 @@ def _make_invites(group: app_commands.Group, parts: Parts) -> None:
             label=label,
         )
         codes = "\n".join(made.codes)
-        text = f"{count} codes for {texts.code(leaderboard_name)}; each lets one person in:"
+        text = f"{plural(count, 'code')} for {texts.code(leaderboard_name)}; each lets one person in:"
         if count > LARGEST_CODES:
             file = texts.Attached(f"invites-{texts.file_name(leaderboard_name)}.txt", codes.encode())
             await replies.answer(interaction, text, files=[file])

@@ -14,6 +14,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.output import fields
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound
+from kernelcup.reporting.phrases import plural
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -199,8 +200,9 @@ def copy(
         typer.echo(json.dumps({"tables": list(map(fields, tables)), "beside": beside}))
         return
     for each in tables:
-        typer.echo(f"{each.table}: {each.rows:,} rows, sha256 {each.sha256[:16]} on both sides")
-    typer.echo(f"{sum(each.rows for each in tables):,} rows are equal; name the copy in KERNELCUP_DATABASE.")
+        typer.echo(f"{each.table}: {plural(each.rows, 'row')}, sha256 {each.sha256[:16]} on both sides")
+    equal = plural(sum(each.rows for each in tables), "row is", "rows are")
+    typer.echo(f"{equal} equal; name the copy in KERNELCUP_DATABASE.")
     typer.echo(
         f"Not in the database, and to be copied too if the machine changes: {', '.join(beside) or 'nothing'}"
     )

@@ -35,6 +35,7 @@ from kernelcup_kernelbot.popcorn.errors import PopcornRoute, told
 from kernelcup_kernelbot.popcorn.failures import summary
 from kernelcup_kernelbot.popcorn.results import full_result, report_text
 from kernelcup_kernelbot.popcorn.submitting import ANY_MODE, BOARD, take
+from kernelcup.reporting.phrases import plural
 
 
 class StreamRoute(PopcornRoute):
@@ -195,7 +196,7 @@ def _news(event: Message) -> str | None:
 def _progress(data: dict[str, Any]) -> str:
     """Return the progress of a stage; its beginning and end have no case number."""
     case, cases = data.get("case"), data.get("cases")
-    where = "" if cases is None else f": {cases} case{'' if cases == 1 else 's'}"
+    where = "" if cases is None else f": {plural(cases, 'case')}"
     return (
         f"Stage {data.get('stage')}{where if case is None or cases is None else f': case {case} of {cases}'}"
     )
