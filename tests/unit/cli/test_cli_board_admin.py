@@ -25,7 +25,7 @@ def check_implementation(data, output):
 
 
 def test_a_board_is_made_with_all_settings(command: Command) -> None:
-    settings = ("--closed", "--pseudonymous", "--code", "after-deadline", "--max-file-bytes", "500")
+    settings = ("--members-only", "--pseudonymous", "--code", "after-deadline", "--max-file-bytes", "500")
     made = command(
         *(
             "board",
@@ -45,7 +45,7 @@ def test_a_board_is_made_with_all_settings(command: Command) -> None:
     assert made["max_file_bytes"] == 500
     assert made["review_tags"] == ["stream"]
     assert made["freeze_at"] == "2099-01-01T00:00:00+00:00"
-    assert "identity (closed)" in command("board", "list").out
+    assert "identity (members only)" in command("board", "list").out
 
 
 def test_a_preview_changes_nothing_and_shows_both_sides(command: Command, board: str) -> None:

@@ -411,7 +411,7 @@ def test_a_problem_set_is_synced_where_the_command_works(
 
 def test_options_that_a_server_does_not_take_are_refused(command: Command, server: str, sign_in: Any) -> None:
     sign_in("root", Role.ADMIN)
-    for option in (["--prefix", "x-"], ["--closed"], ["--rejudge"], ["--user", "eve"]):
+    for option in (["--prefix", "x-"], ["--members-only"], ["--rejudge"], ["--user", "eve"]):
         ended = command("board", "sync", "https://example.org/problems", "--server", server, *option)
         assert (ended.code, option[0] in ended.err) == (3, True), option
 

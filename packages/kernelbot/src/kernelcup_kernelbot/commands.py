@@ -161,7 +161,9 @@ def compare(
         found = compared(source, db)
     page.write_text(found.as_page(), encoding="utf-8")
     table.write_text(found.as_csv(), encoding="utf-8")
-    typer.echo(f"{plural(len(found.pairs), 'result')} compared, {found.open} not judged here yet: {page}, {table}")
+    typer.echo(
+        f"{plural(len(found.pairs), 'result')} compared, {found.open} not judged here yet: {page}, {table}"
+    )
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from jinja2 import Environment, Template
 
 from kernelcup.engine import Database
-from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup.reporting.phrases import plural
+from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import estimates
 from kernelcup_kernelbot.importing.places import places_of
 from kernelcup_kernelbot.importing.source import Source

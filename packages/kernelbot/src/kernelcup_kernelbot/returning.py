@@ -15,13 +15,13 @@ from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.engine import Database
+from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.tables import CodeRow, IdentityRow, LeaderboardRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot.importing.boards import names_here
 from kernelcup_kernelbot.importing.source import Source
 from kernelcup_kernelbot.popcorn import forms
-from kernelcup.reporting.phrases import plural
 
 PROVIDERS = ("discord", "github")
 NUMBERED = ("code_files", "submission", "runs", "submission_job_status")

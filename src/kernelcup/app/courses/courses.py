@@ -144,7 +144,7 @@ def add_board(
 def remove_board(
     db: Database, actor: Actor, name: CourseName, board: BoardOfCourse, *, now: datetime
 ) -> CourseView:
-    """Take a leaderboard out of a course: if it is closed, its members do not see it any more.
+    """Take a leaderboard out of a course: if it is members-only, its members do not see it any more.
 
     Raises:
         NotFound: It is not in the course.

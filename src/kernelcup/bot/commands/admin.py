@@ -142,7 +142,9 @@ def plan_text(plan: RejudgePlan) -> str:
     if not plan.jobs:
         lines = ["There is nothing to judge again."]
     else:
-        lines = [f"**{plural(plan.jobs, 'job')}** of {plural(plan.submissions, 'submission')} {verb} judged again."]
+        lines = [
+            f"**{plural(plan.jobs, 'job')}** of {plural(plan.submissions, 'submission')} {verb} judged again."
+        ]
         lines += [f"- {texts.code(device)}: {count}" for device, count in plan.by_device.items()]
         lines.append(f"{plan.standing} of them are in the standings and may change them.")
         if plan.other_version:

@@ -1,4 +1,4 @@
-"""Commands for the invite codes of closed leaderboards. The API checks permissions."""
+"""Commands for the invite codes of members-only leaderboards. The API checks permissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_CODES = 50
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
-    invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for closed leaderboards")
+    invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for members-only leaderboards")
     for add in (_make_invites, _list_invites, _revoke_invite):
         add(invites, parts)
 

@@ -83,7 +83,9 @@ def rejudge(
     if as_json:
         typer.echo(json.dumps(fields(plan)))
     elif not plan.dry_run:
-        typer.echo(f"{plural(plan.jobs, 'result is', 'results are')} judged again; current results count until then")
+        typer.echo(
+            f"{plural(plan.jobs, 'result is', 'results are')} judged again; current results count until then"
+        )
 
 
 def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:

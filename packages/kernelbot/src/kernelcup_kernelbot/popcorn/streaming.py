@@ -28,6 +28,7 @@ from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events import stream as live
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
+from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
@@ -35,7 +36,6 @@ from kernelcup_kernelbot.popcorn.errors import PopcornRoute, told
 from kernelcup_kernelbot.popcorn.failures import summary
 from kernelcup_kernelbot.popcorn.results import full_result, report_text
 from kernelcup_kernelbot.popcorn.submitting import ANY_MODE, BOARD, take
-from kernelcup.reporting.phrases import plural
 
 
 class StreamRoute(PopcornRoute):
