@@ -70,6 +70,10 @@ class Watch:
         found = span_of(self.stretches, self.copies, MARKS, INPUT, ANSWER)
         return Span(found.begin_ns + self.woken_ns, found.end_ns + self.woken_ns)
 
+    def time_ns(self) -> float:
+        """Return the time of a call on this GPU alone."""
+        return time_ns([span_of(self.stretches, self.copies, MARKS, INPUT, ANSWER)])
+
 
 def test_a_call_lasts_from_its_first_activity_to_its_last() -> None:
     watch = Watch().opened()
@@ -128,7 +132,50 @@ def test_a_copy_by_the_devices_own_engine_is_part_of_a_call() -> None:
     before = watch.copy(6_000)
     watch.work(50_000)
     after = watch.copy(8_000)
-    assert watch.closed() == Span(before.begin_ns, after.end_ns)
+    watch.closed()
+    assert watch.time_ns() == after.end_ns - before.begin_ns
+
+
+def called_with_a_copy(number: int, beside: bool) -> tuple[float, Stretch, Copy]:
+    """Return the time of a call of 5 us, and call and copy: that one beside a stretch or after it."""
+    watch = Watch().opened()
+    watch.now_ns += 150_000
+    watch.work(5_000)
+    watch.now_ns += 300_000
+    watch.closed()
+    each = watch.stretches[number]
+    begin_ns = each.start_ns + 500 if beside else each.end_ns + 4_000
+    copy = Copy(begin_ns, begin_ns + 1_000)
+    watch.copies.append(copy)
+    return watch.time_ns(), watch.stretches[6], copy
+
+
+WOKEN, FIRST_A, LAST_A, WRITTEN, FIRST_B, LAST_B, CALL, TAKEN, FIRST_C = range(9)
+
+
+@pytest.mark.parametrize(
+    ("number", "beside"),
+    [
+        *((number, beside) for number in (WRITTEN, FIRST_B, LAST_B) for beside in (True, False)),
+        (CALL, False),
+        (TAKEN, True),
+    ],
+)
+def test_a_copy_from_the_writing_of_the_input_on_makes_a_call_longer(number: int, beside: bool) -> None:
+    time, call, copy = called_with_a_copy(number, beside)
+    assert time == max(call.end_ns, copy.end_ns) - min(call.start_ns, copy.start_ns) > 5_000
+
+
+@pytest.mark.parametrize(
+    ("number", "beside"),
+    [
+        *((number, beside) for number in (WOKEN, FIRST_A, LAST_A, FIRST_C) for beside in (True, False)),
+        (CALL, True),
+        (TAKEN, False),
+    ],
+)
+def test_a_copy_at_another_time_changes_nothing(number: int, beside: bool) -> None:
+    assert called_with_a_copy(number, beside)[0] == 5_000.0
 
 
 def test_a_call_may_be_a_copy_alone() -> None:

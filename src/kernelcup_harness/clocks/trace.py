@@ -82,7 +82,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What passed over the links without a multiprocessor.
+    """What passed over the links, whether multiprocessors worked or not.
 
     Args:
         start_ns: The beginning of the first sample that shows it.
@@ -130,23 +130,28 @@ def idle_bytes(samples: Sequence[Sample]) -> tuple[float, ...]:
 
 
 def copies(samples: Sequence[Sample], idle: Sequence[float]) -> list[Copy]:
-    """Return what passed over the links while no multiprocessor worked: copies by the device's own engines.
+    """Return what passed over the links: copies by the device's own engines, some of them beside multiprocessors.
 
-    They are found by what an idle time has moved in all, so that small pieces hide no large copy. There is one for each
-    idle time and link.
+    They are found by what an idle time or one of activity has moved in all, so that small pieces hide no large copy.
+    Those that are no further apart than activity of one stretch are one.
 
     Args:
         samples: Of the counters of :data:`WITH_TRAFFIC`.
         idle: What a sample of an idle device shows of each link.
     """
     found: list[Copy] = []
-    for is_idle, some in itertools.groupby(samples, lambda each: not (active_ns(each) or each.values[2])):
-        if is_idle:
-            group = list(some)
-            moved = zip(*(each.values[len(COUNTERS) :] for each in group), strict=True)
-            links = zip(moved, idle, UNSEEN_BYTES, strict=True)
-            found += filter(None, (copied(group, *link) for link in links))
-    return sorted(found, key=lambda each: each.start_ns)
+    for _, some in itertools.groupby(samples, lambda each: not (active_ns(each) or each.values[2])):
+        group = list(some)
+        moved = zip(*(each.values[len(COUNTERS) :] for each in group), strict=True)
+        links = zip(moved, idle, UNSEEN_BYTES, strict=True)
+        found += filter(None, (copied(group, *link) for link in links))
+    merged: list[Copy] = []
+    for each in sorted(found, key=lambda each: each.start_ns):
+        if merged and each.start_ns - merged[-1].end_ns <= IDLE_NS:
+            merged[-1] = Copy(merged[-1].start_ns, max(merged[-1].end_ns, each.end_ns))
+        else:
+            merged.append(each)
+    return merged
 
 
 def copied(samples: Sequence[Sample], moved: Sequence[float], idle: float, unseen: float) -> Copy | None:

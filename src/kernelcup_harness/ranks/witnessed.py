@@ -4,7 +4,7 @@ On each GPU a watch shows, in this order: what wakes the links, mark A, the writ
 copy that the judge takes of the answer when the contestant says that it is done, and mark C. A call lasts from the
 first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is
 left for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by
-what passes over PCIe and NVLink.
+what passes over PCIe and NVLink, also beside the judge's own work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Span:
     Args:
         begin_ns: When its multiprocessors began; what passed over its links counts if they did nothing.
         end_ns: When they ended.
-        copies: What passed over its links while they did nothing.
+        copies: What passed over its links from the writing of the input to the copy of the answer.
     """
 
     begin_ns: float
@@ -131,8 +131,8 @@ def span_of(
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
     check_copy("work while the answer was copied", [copy], answer_bytes)
-    from_ns = stretches[end + 1].end_ns
-    moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
+    # A device's own engines could move an input as soon as it is written, and an answer while it is copied.
+    moved = [each for each in copies if stretches[begin].start_ns < each.end_ns and each.start_ns < copy.end_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
     copied = tuple(trace.Copy(each.start_ns - woken_ns, each.end_ns - woken_ns) for each in moved)
@@ -173,7 +173,7 @@ def time_ns(spans: Sequence[Span]) -> float:
     """Return the time of a call: from the first activity of any GPU to the last.
 
     Not from the start of the GPU that began last: one that waits for another's work would begin after it. Copies
-    count that are seen in a sample in which no GPU works: in others they may be the work's own.
+    count that are seen in a sample in which no GPU works on the call: in others they may be the work's own.
     """
     begin_ns, end_ns = min(each.begin_ns for each in spans), max(each.end_ns for each in spans)
     copies = [copy for each in spans for copy in each.copies]
