@@ -62,7 +62,7 @@ def samplers() -> list[Sampler] | list[SamplerApart]:
 
 
 def calibrated(sampler: SamplerApart) -> Sequence[float]:
-    """Return what an idle device shows. Raise ``NoCounters`` if it is refused thrice: a busy host makes a watch long."""
+    """Return what an idle device shows. Raise ``NoCounters`` if it is refused thrice: a busy host makes it too long."""
     for left in reversed(range(CALIBRATIONS)):
         try:
             sampler.start()

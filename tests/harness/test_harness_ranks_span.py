@@ -68,11 +68,10 @@ class Watch:
     def span(self) -> Span:
         """Read the span, which counts from when the links were woken; return it by this GPU's own timer."""
         found = span_of(self.stretches, self.copies, MARKS, INPUT, ANSWER)
-        return Span(found.begin_ns + self.woken_ns, found.end_ns + self.woken_ns)
-
-    def time_ns(self) -> float:
-        """Return the time of a call on this GPU alone."""
-        return time_ns([span_of(self.stretches, self.copies, MARKS, INPUT, ANSWER)])
+        copies = tuple(
+            Copy(each.start_ns + self.woken_ns, each.end_ns + self.woken_ns) for each in found.copies
+        )
+        return Span(found.begin_ns + self.woken_ns, found.end_ns + self.woken_ns, copies)
 
 
 def test_a_call_lasts_from_its_first_activity_to_its_last() -> None:
@@ -132,8 +131,24 @@ def test_a_copy_by_the_devices_own_engine_is_part_of_a_call() -> None:
     before = watch.copy(6_000)
     watch.work(50_000)
     after = watch.copy(8_000)
-    watch.closed()
-    assert watch.time_ns() == after.end_ns - before.begin_ns
+    assert time_ns([watch.closed()]) == after.end_ns - before.begin_ns
+
+
+def test_a_copy_that_begins_as_soon_as_the_input_is_written_makes_a_call_longer() -> None:
+    watch = Watch()
+    watch.mark(A)
+    watch.work(3_000)
+    early = watch.copy(2_000)
+    watch.mark(B)
+    call = watch.work(50_000)
+    assert time_ns([watch.closed()]) == call.end_ns - early.begin_ns
+
+
+def test_what_passes_over_a_link_beside_another_gpus_work_is_that_works() -> None:
+    works, receives = Span(10_000.0, 60_000.0), Span(11_000.0, 12_000.0, [Copy(9_000.0, 61_500.0)])
+    assert time_ns([works, receives]) == 50_000.0
+    earlier = Span(11_000.0, 12_000.0, [Copy(7_000.0, 61_500.0)])
+    assert time_ns([works, earlier]) == 53_000.0
 
 
 def called_with_a_copy(number: int, beside: bool) -> tuple[float, Stretch, Copy]:
@@ -147,7 +162,7 @@ def called_with_a_copy(number: int, beside: bool) -> tuple[float, Stretch, Copy]
     begin_ns = each.start_ns + 500 if beside else each.end_ns + 4_000
     copy = Copy(begin_ns, begin_ns + 1_000)
     watch.copies.append(copy)
-    return watch.time_ns(), watch.stretches[6], copy
+    return time_ns([watch.span()]), watch.stretches[6], copy
 
 
 WOKEN, FIRST_A, LAST_A, WRITTEN, FIRST_B, LAST_B, CALL, TAKEN, FIRST_C = range(9)
@@ -157,6 +172,7 @@ WOKEN, FIRST_A, LAST_A, WRITTEN, FIRST_B, LAST_B, CALL, TAKEN, FIRST_C = range(9
     ("number", "beside"),
     [
         *((number, beside) for number in (WRITTEN, FIRST_B, LAST_B) for beside in (True, False)),
+        (LAST_A, False),
         (CALL, False),
         (TAKEN, True),
     ],
@@ -169,7 +185,8 @@ def test_a_copy_from_the_writing_of_the_input_on_makes_a_call_longer(number: int
 @pytest.mark.parametrize(
     ("number", "beside"),
     [
-        *((number, beside) for number in (WOKEN, FIRST_A, LAST_A, FIRST_C) for beside in (True, False)),
+        *((number, beside) for number in (WOKEN, FIRST_A, FIRST_C) for beside in (True, False)),
+        (LAST_A, True),
         (CALL, True),
         (TAKEN, False),
     ],
@@ -181,7 +198,7 @@ def test_a_copy_at_another_time_changes_nothing(number: int, beside: bool) -> No
 def test_a_call_may_be_a_copy_alone() -> None:
     watch = Watch().opened()
     copy = watch.copy(6_000)
-    assert watch.closed() == copy
+    assert time_ns([watch.closed()]) == copy.end_ns - copy.begin_ns
 
 
 def test_copies_before_the_call_and_after_it_are_not_part_of_it() -> None:
@@ -192,7 +209,7 @@ def test_copies_before_the_call_and_after_it_are_not_part_of_it() -> None:
     watch.work(4_000)
     watch.copy(5_000)
     watch.mark(C)
-    assert watch.span() == call
+    assert time_ns([watch.span()]) == call.end_ns - call.begin_ns
 
 
 def test_a_call_of_which_nothing_is_seen_is_unreadable() -> None:

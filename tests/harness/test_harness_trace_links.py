@@ -57,7 +57,7 @@ def test_flags_and_commands_over_pcie_are_no_copy(link: int) -> None:
 
 @pytest.mark.parametrize("link", [READ, WRITE])
 def test_small_pieces_over_pcie_are_one_copy(link: int) -> None:
-    pieces = {(at, link): 1_024.0 for at in range(3, 17)}
+    pieces = {(at, link): 2_048.0 for at in range(3, 17)}
     begin, end = copies(20, pieces)[0]
     # Less than half of what does not count is left out at each end.
     assert 3 <= begin <= 5

@@ -131,8 +131,10 @@ def span_of(
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
     check_copy("work while the answer was copied", [copy], answer_bytes)
-    # A device's own engines could move an input as soon as it is written, and an answer while it is copied.
-    moved = [each for each in copies if stretches[begin].start_ns < each.end_ns and each.start_ns < copy.end_ns]
+    # From before the input is written: a copy engine could begin as soon as it is, also while a mark is made. Until the
+    # answer is copied: it could bring the last parts meanwhile.
+    from_ns = stretches[at + 1].end_ns
+    moved = [each for each in copies if from_ns < each.end_ns and each.start_ns < copy.end_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
     copied = tuple(trace.Copy(each.start_ns - woken_ns, each.end_ns - woken_ns) for each in moved)
