@@ -14,7 +14,15 @@ from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.ranks.errors import NotQueued, Raised
 from kernelcup_harness.ranks.leader import weight_of
-from kernelcup_harness.ranks.witnessed import Marks, Span, span_of, time_ns
+from kernelcup_harness.ranks.witnessed import (
+    MOST_WAKING,
+    Marks,
+    Span,
+    WorkBeside,
+    span_of,
+    time_ns,
+    woken_at,
+)
 from kernelcup_harness.wire.channel import ChannelClosed, ChannelTimeout
 
 A, B, C = (20_000, 31_000), (25_000, 42_000), (33_000, 18_000)
@@ -226,6 +234,28 @@ def test_a_missing_mark_is_unreadable(missing: tuple[int, int]) -> None:
     watch.stretches = [each for each in watch.stretches if each.end_ns - each.start_ns not in missing]
     with pytest.raises(Unreadable, match="no mark"):
         watch.span()
+
+
+@pytest.mark.parametrize("dispatches", [0, 1])
+def test_activity_after_the_call_that_wakes_the_links_shifts_no_timer(dispatches: int) -> None:
+    watch = Watch()
+    watch.work(9_000)
+    watch.work(50_000, dispatches)
+    watch.mark(A)
+    watch.work(3_000)
+    watch.mark(B)
+    watch.work(50_000)
+    with pytest.raises(Unreadable, match="before the input was written"):
+        watch.closed()
+
+
+def test_work_beside_the_call_that_wakes_the_links_is_told() -> None:
+    with pytest.raises(WorkBeside, match="before the input was written"):
+        woken_at([Stretch(0.0, 9_000.0, MOST_WAKING + 1)])
+
+
+def test_a_case_of_one_gpu_wakes_no_links() -> None:
+    assert woken_at([]) == 0.0
 
 
 def test_the_time_of_a_call_is_from_the_first_gpu_to_the_last() -> None:

@@ -69,9 +69,9 @@ def test_a_copy_is_from_its_first_sample_to_its_last() -> None:
 
 
 def test_the_writing_of_the_counters_may_drift() -> None:
-    drifted = {(at, WRITE): OWN * trace.DRIFT for at in range(300)}
-    assert copies(300, drifted) == []
-    assert copies(300, drifted | {(150, WRITE): 2 * UNSEEN_BYTES[WRITE]}) != []
+    drifted = {(at, WRITE): OWN * trace.DRIFT for at in range(1_000)}
+    assert copies(1_000, drifted) == []
+    assert copies(1_000, drifted | {(150, WRITE): 2 * UNSEEN_BYTES[WRITE]}) != []
 
 
 def test_samples_with_less_than_the_counters_own_writing_are_no_copy() -> None:

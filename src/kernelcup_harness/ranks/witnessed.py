@@ -74,17 +74,22 @@ class RanksWitness:
 
     def __init__(self, channel: Channel) -> None:
         self._line = TimerLine(channel)
+        self._is_on = False
 
     def greet(self, timeout_s: float) -> str:
         """Wait for its hello; return why it cannot see the counters, empty if it can. Raise ``TimerFailed``."""
         return self._line.greet(timeout_s)
 
     def begin(self) -> None:
-        """Begin a watch. Raise ``WitnessFailed``."""
+        """Begin a watch; one that is on since a call failed is ended. Raise ``WitnessFailed``."""
+        if self._is_on:
+            self.end()
         self._ask(Watch(), Watching)
+        self._is_on = True
 
     def end(self) -> None:
         """End the watch. Raise ``WitnessFailed``."""
+        self._is_on = False
         self._ask(StopWatch(), Stopped)
 
     def _ask(self, request: Message, expected: type[Message]) -> None:
@@ -93,11 +98,14 @@ class RanksWitness:
         except TimerRefused as refused:
             raise WitnessFailed(f"the witness: {refused.text}") from refused
 
-    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
+    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]], count: int) -> list[Span]:
         """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
 
-        Raise ``Unreadable``.
+        Raise ``Unreadable``, also if one of the job's ``count`` GPUs works for which the case has no rank.
         """
+        for device in range(len(nbytes), count):
+            if stretches := self._seen(device)[0]:
+                raise trace.Unreadable(f"GPU {device} has no rank in this case: {trace.shown(stretches)}")
         return [span_of(*self._seen(rank), marks, *sizes) for rank, sizes in enumerate(nbytes)]
 
     def _seen(self, device: int) -> tuple[list[trace.Stretch], list[trace.Copy]]:
@@ -146,10 +154,13 @@ def span_of(
 def woken_at(before: Sequence[trace.Stretch]) -> float:
     """Return when the judges' own call ended, by which links were woken: at one time on all GPUs, whose timers differ.
 
-    Raise ``WorkBeside`` for other work beside it, which could shift that time; 0 if a case takes one GPU.
+    Raise ``Unreadable`` for other work beside it, which could shift that time; 0 if a case takes one GPU.
     """
     if trace.total(before) > MOST_WAKING:
         raise WorkBeside(f"work before the input was written: {trace.shown(before)}")
+    if len(before) > 1:
+        # What goes on since before the watch has no dispatch in it.
+        raise trace.Unreadable(f"activity before the input was written: {trace.shown(before)}")
     return before[-1].end_ns if before else 0.0
 
 
