@@ -299,3 +299,5 @@ def test_the_error_that_others_follow_from_comes_first() -> None:
     failed = CallFailed.__new__(CallFailed)
     errors = [MachineFailed("NotCalled: "), ChannelTimeout(""), failed, ChannelClosed()]
     assert sorted(errors, key=weight_of) == errors[::-1]
+    # One rank waits for its device, for another that has raised: the call is not made by the wall clock.
+    assert weight_of(failed) < weight_of(NotQueued("it waits for the device itself"))

@@ -190,7 +190,7 @@ def weight_of(error: Exception) -> int:
     """Return the place of an error among those of several ranks: what others follow from comes first."""
     if isinstance(error, (ChannelClosed, BrokenProtocol)):
         return 0
-    if isinstance(error, ChannelTimeout):
+    if isinstance(error, (ChannelTimeout, NotQueued)):
         return 2
     return 3 if isinstance(error, MachineFailed) and "NotCalled" in str(error) else 1
 
