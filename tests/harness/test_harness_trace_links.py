@@ -74,6 +74,14 @@ def test_the_writing_of_the_counters_may_drift() -> None:
     assert copies(1_000, drifted | {(150, WRITE): 2 * UNSEEN_BYTES[WRITE]}) != []
 
 
+def test_the_writing_of_the_counters_may_drift_further_beside_a_long_activity() -> None:
+    kernel = Kernel(0, 1_000 * INTERVAL_NS)
+    drifted = {(at, WRITE): OWN * trace.BUSY_DRIFT for at in range(1_000)}
+    assert copies(1_000, drifted, [kernel]) == []
+    assert copies(1_000, drifted) != []
+    assert copies(1_000, drifted | {(150, WRITE): 2 * UNSEEN_BYTES[WRITE]}, [kernel]) != []
+
+
 def test_samples_with_less_than_the_counters_own_writing_are_no_copy() -> None:
     assert copies(40, {(at, WRITE): -OWN if at % 2 else OWN for at in range(40)}) == []
 
@@ -113,7 +121,7 @@ def test_copies_that_are_as_far_apart_as_stretches_are_several() -> None:
 @given(st.lists(st.floats(-20_000, 20_000), min_size=1, max_size=40), st.sampled_from([0.0, 4_096.0]))
 def test_a_copy_begins_before_it_ends_whatever_was_moved(moved: list[float], unseen: float) -> None:
     some = watched(len(moved), {})
-    found = trace.copied(some, moved, 0.0, unseen)
+    found = trace.copied(some, moved, 0.0, unseen, 0.0)
     assert (found is not None) == (sum(moved) > unseen)
     if found is not None:
         assert some[0].start_ns <= found.start_ns < found.end_ns <= some[-1].end_ns
