@@ -99,7 +99,7 @@ def sync(
             harness=kind,
             # A server takes none of these.
             prefix=prefix,
-            visibility={None: None, True: Visibility.CLOSED, False: Visibility.PUBLIC}[members_only],
+            visibility=None if members_only is None else list(Visibility)[members_only],
             rejudge=rejudge,
             trial=None if backend.server or not run else wiring.make_trial(backend.config, say),
             say=say,
