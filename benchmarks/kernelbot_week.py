@@ -181,7 +181,15 @@ def lines(journal: Path) -> int:
 def week(here: Here, url: str, kernelbot: Connection, root: Path, count: int) -> dict[str, Any]:
     """Follow, judge and compare."""
     here.run(
-        "board", "create", str(root / "task"), "--name", "double-shadow", "-d", "H100", "--closed", "--no-run"
+        "board",
+        "create",
+        str(root / "task"),
+        "--name",
+        "double-shadow",
+        "-d",
+        "H100",
+        "--members-only",
+        "--no-run",
     )
     here.run("admin", "user", "add", "mover", "--role", "admin")
     here.sign_in("mover", "read", "submit", "act", "admin")

@@ -68,7 +68,9 @@ def calibrated(sampler: SamplerApart) -> Sequence[float]:
             sampler.start()
             time.sleep(CALIBRATION_S)
             sampler.stop()
-            return trace.idle_bytes(sampler.read())
+            if len(samples := sampler.read()) >= trace.CALIBRATED:
+                return trace.idle_bytes(samples)
+            raise NoCounters(f"an idle device gave {len(samples)} samples")
         except NoCounters:
             if not left:
                 raise

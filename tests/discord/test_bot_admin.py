@@ -82,11 +82,11 @@ async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
     await judged(stage)
     root = stage.admin()
     left = await ask(stage, root, "admin rejudge", leaderboard_name="double")
-    assert "1 jobs" in left.messages[0].text
+    assert "**1 job** of 1 submission would be judged again." in left.messages[0].text
     await (await left.press("Cancel")).wait_text("Nothing was changed")
     assert show_submission(stage.db, 1).jobs[0].state is JobState.DONE
     asked = await ask(stage, root, "admin rejudge", submission=1)
-    await (await asked.press("Judge 1 again")).wait_text("are judged again")
+    await (await asked.press("Judge 1 again")).wait_text("is judged again")
     assert show_submission(stage.db, 1).jobs[0].state is JobState.QUEUED
     again = await ask(stage, root, "admin rejudge", submission=1)
     assert "nothing to judge again" in again.messages[0].text
@@ -188,7 +188,7 @@ async def test_figures_are_told(stage: Stage) -> None:
     for command in ("admin stats", "admin show-stats"):
         asked = await ask(stage, root, command, last_day_only=True)
         assert "submissions = 1" in asked.messages[0].text
-        assert "H100: 1 runs, 1 passed" in asked.messages[0].text
+        assert "H100: 1 run, 1 passed" in asked.messages[0].text
 
 
 @pytest.mark.parametrize("button", ["Release", "Reject"])

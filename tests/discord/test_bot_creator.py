@@ -100,7 +100,12 @@ async def test_a_leaderboard_is_made_of_a_single_file_in_cuda(stage: Stage, name
 
 
 async def test_gpus_that_are_given_need_no_menu(stage: Stage) -> None:
-    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "h100, MI300", "closed": True}
+    given = {
+        "leaderboard_name": "same",
+        "deadline": "2026-12-24",
+        "gpus": "h100, MI300",
+        "members_only": True,
+    }
     asked = await stage.discord.slash(
         stage.creator(), stage.room, "leaderboard create", given, ("reference_code.py", SINGLE)
     )
@@ -232,7 +237,12 @@ async def test_a_leaderboard_is_deleted_once_its_name_is_typed(stage: Stage) -> 
 async def test_a_leaderboard_is_changed_after_it_was_shown_what_that_means(stage: Stage) -> None:
     grace = stage.creator()
     stage.board("hers", creator=stage.account(grace), devices=["H100"])
-    given = {"leaderboard_name": "hers", "deadline": "2027-01-31", "gpus": "H100, mi300", "closed": True}
+    given = {
+        "leaderboard_name": "hers",
+        "deadline": "2027-01-31",
+        "gpus": "H100, mi300",
+        "members_only": True,
+    }
     asked = await stage.discord.slash(grace, stage.room, "leaderboard change", given)
     shown = await asked.wait_text("**Changes of `hers`**")
     assert "- devices: `H100` → `H100`, `MI300`" in shown.text

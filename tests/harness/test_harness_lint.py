@@ -755,8 +755,8 @@ WITHOUT_GPU = [name for name, place in shipped_tasks().items() if load_task(plac
 @pytest.mark.parametrize("name", [*WITHOUT_GPU, "new"])
 def test_the_tasks_that_ship_and_the_one_to_start_from_accept_no_null(name, tmp_path):
     if name == "new":
-        new_task(tmp_path / "new")
-    place = shipped_tasks().get(name, tmp_path / "new")
+        new_task(tmp_path / "mine")
+    place = shipped_tasks().get(name, tmp_path / "mine")
     task = load_task(place)
     # Tests and one benchmark meet all that a checker does; the other benchmarks are as much again, only larger.
     task = dataclasses.replace(task, benchmarks=task.benchmarks[:1])

@@ -14,7 +14,15 @@ from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.ranks.errors import NotQueued, Raised
 from kernelcup_harness.ranks.leader import weight_of
-from kernelcup_harness.ranks.witnessed import Marks, Span, span_of, time_ns
+from kernelcup_harness.ranks.witnessed import (
+    MOST_WAKING,
+    Marks,
+    Span,
+    WorkBeside,
+    span_of,
+    time_ns,
+    woken_at,
+)
 from kernelcup_harness.wire.channel import ChannelClosed, ChannelTimeout
 
 A, B, C = (20_000, 31_000), (25_000, 42_000), (33_000, 18_000)
@@ -151,6 +159,50 @@ def test_what_passes_over_a_link_beside_another_gpus_work_is_that_works() -> Non
     assert time_ns([works, earlier]) == 53_000.0
 
 
+def called_with_a_copy(number: int, beside: bool) -> tuple[float, Stretch, Copy]:
+    """Return the time of a call of 5 us, and call and copy: that one beside a stretch or after it."""
+    watch = Watch().opened()
+    watch.now_ns += 150_000
+    watch.work(5_000)
+    watch.now_ns += 300_000
+    watch.closed()
+    each = watch.stretches[number]
+    begin_ns = each.start_ns + 500 if beside else each.end_ns + 4_000
+    copy = Copy(begin_ns, begin_ns + 1_000)
+    watch.copies.append(copy)
+    return time_ns([watch.span()]), watch.stretches[6], copy
+
+
+WOKEN, FIRST_A, LAST_A, WRITTEN, FIRST_B, LAST_B, CALL, TAKEN, FIRST_C = range(9)
+
+
+@pytest.mark.parametrize(
+    ("number", "beside"),
+    [
+        *((number, beside) for number in (WRITTEN, FIRST_B, LAST_B) for beside in (True, False)),
+        (LAST_A, False),
+        (CALL, False),
+        (TAKEN, True),
+    ],
+)
+def test_a_copy_from_the_writing_of_the_input_on_makes_a_call_longer(number: int, beside: bool) -> None:
+    time, call, copy = called_with_a_copy(number, beside)
+    assert time == max(call.end_ns, copy.end_ns) - min(call.start_ns, copy.start_ns) > 5_000
+
+
+@pytest.mark.parametrize(
+    ("number", "beside"),
+    [
+        *((number, beside) for number in (WOKEN, FIRST_A, FIRST_C) for beside in (True, False)),
+        (LAST_A, True),
+        (CALL, True),
+        (TAKEN, False),
+    ],
+)
+def test_a_copy_at_another_time_changes_nothing(number: int, beside: bool) -> None:
+    assert called_with_a_copy(number, beside)[0] == 5_000.0
+
+
 def test_a_call_may_be_a_copy_alone() -> None:
     watch = Watch().opened()
     copy = watch.copy(6_000)
@@ -182,6 +234,28 @@ def test_a_missing_mark_is_unreadable(missing: tuple[int, int]) -> None:
     watch.stretches = [each for each in watch.stretches if each.end_ns - each.start_ns not in missing]
     with pytest.raises(Unreadable, match="no mark"):
         watch.span()
+
+
+@pytest.mark.parametrize("dispatches", [0, 1])
+def test_activity_after_the_call_that_wakes_the_links_shifts_no_timer(dispatches: int) -> None:
+    watch = Watch()
+    watch.work(9_000)
+    watch.work(50_000, dispatches)
+    watch.mark(A)
+    watch.work(3_000)
+    watch.mark(B)
+    watch.work(50_000)
+    with pytest.raises(Unreadable, match="before the input was written"):
+        watch.closed()
+
+
+def test_work_beside_the_call_that_wakes_the_links_is_told() -> None:
+    with pytest.raises(WorkBeside, match="before the input was written"):
+        woken_at([Stretch(0.0, 9_000.0, MOST_WAKING + 1)])
+
+
+def test_a_case_of_one_gpu_wakes_no_links() -> None:
+    assert woken_at([]) == 0.0
 
 
 def test_the_time_of_a_call_is_from_the_first_gpu_to_the_last() -> None:
@@ -225,3 +299,5 @@ def test_the_error_that_others_follow_from_comes_first() -> None:
     failed = CallFailed.__new__(CallFailed)
     errors = [MachineFailed("NotCalled: "), ChannelTimeout(""), failed, ChannelClosed()]
     assert sorted(errors, key=weight_of) == errors[::-1]
+    # One rank waits for its device, for another that has raised: the call is not made by the wall clock.
+    assert weight_of(failed) < weight_of(NotQueued("it waits for the device itself"))

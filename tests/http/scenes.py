@@ -95,7 +95,7 @@ def play(db: Database, make_person: Any) -> dict[str, Any]:
     """Fill a database, and return the people by name.
 
     Submission 1 is judged and its result waits for a review, 2 is judged, 3 is a test that failed,
-    4 is on a closed leaderboard and judged, 5 is cancelled, 6 waits. All are ada's.
+    4 is on a members-only leaderboard and judged, 5 is cancelled, 6 waits. All are ada's.
     """
     people = {name: make_person(name, role) for name, role in PEOPLE.items()}
     task = make_task(templates={"Python": SUBMISSION}, hidden_tests=[{"size": 32, "seed": 7}])

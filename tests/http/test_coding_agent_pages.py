@@ -9,11 +9,11 @@ from test_api_submissions import judge, submit
 
 from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
 from database_kinds import DATABASES
-from kernelcup.app.boards.boards import check_board_name
 from kernelcup.app.rules.limits import add_limit
 from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
+from kernelcup.names import check_board_name
 from kernelcup.reporting.report import OUTLINE
 from kernelcup.reporting.sections import Section
 from kernelcup_harness.protocol import (

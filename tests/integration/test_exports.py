@@ -83,7 +83,7 @@ def test_the_dataset_of_an_event_has_the_results_of_its_leaderboards(db, clock) 
     assert [row["leaderboard"] for row in rows] == ["double"] * 4 + ["other"]
     card = files["README.md"].decode()
     assert "## double\n\n4 results of 3 participants on H100." in card
-    assert "## other\n\n1 results of 1 participants on H100." in card
+    assert "## other\n\n1 result of 1 participant on H100." in card
 
 
 def test_without_pyarrow_an_export_names_what_to_install(db, clock, monkeypatch) -> None:

@@ -7,8 +7,8 @@ import re
 from starlette.routing import Match
 
 from builders import SUBMISSION, make_board
-from kernelcup.app.boards.boards import RESERVED_NAMES
 from kernelcup.http.middleware import LARGEST_BODY_BYTES
+from kernelcup.names import RESERVED_NAMES
 from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot.popcorn import streaming, submissions
 

@@ -7,7 +7,7 @@ import pytest
 
 from builders import make_device
 from kernelcup.config.local_devices import CPU, EMULATED, detect_devices, detect_gpus, device_name, slot_gpus
-from kernelcup.config.settings import Config
+from kernelcup.config.settings import PREFIX, VARIABLES, Config, unread_variables
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
 from kernelcup_harness.protocol import Backend
@@ -216,3 +216,23 @@ def test_an_operator_names_what_jobs_see_of_the_environment(load) -> None:
     assert load("").sandbox_environment == ()
     text = "[sandbox]\nenvironment = ['HF_HUB_OFFLINE', 'MY_*']"
     assert load(text).sandbox_environment == ("HF_HUB_OFFLINE", "MY_*")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("KERNELCUP_PRT", "; did you mean KERNELCUP_PORT?"), ("KERNELCUP_XYZ", "")],
+)
+def test_a_misspelt_variable_is_named_with_the_nearest_setting(name: str, hint: str) -> None:
+    assert list(unread_variables({name: "9000"})) == [f"{name} is no setting and is ignored{hint}"]
+
+
+def test_variables_of_other_programs_and_of_the_tests_are_no_misspellings() -> None:
+    others = {"PRT": "1", "MY_KERNELCUP_PRT": "1", "KERNELCUP_TEST_POSTGRES": "postgresql:///x"}
+    assert list(unread_variables(others | {f"{PREFIX}{name}": "1" for name in VARIABLES})) == []
+
+
+def test_each_documented_variable_is_known() -> None:
+    root = Path(__file__).resolve().parents[2]
+    text = (root / "docs/reference/configuration.md").read_text() + (root / "deploy/compose.yaml").read_text()
+    named = set(re.findall(r"\bKERNELCUP_([A-Z_]*[A-Z])\b", text))
+    assert named - {"HOST", "UPSTREAM"} <= VARIABLES  # those two are read by the proxy of the deployment

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from builders import make_report
+from kernelcup.domain import OWN_JOB
 from kernelcup.reporting import words
 from kernelcup_harness.protocol import CaseResult, Mismatch, StageName, StageReport, Verdict
 from kernelcup_harness.protocol.first_errors import advice, find, table
@@ -123,6 +126,15 @@ def case(index: int, size: int, *, nan: int | None = None) -> CaseResult:
 def test_a_wrong_answer_is_explained_by_what_its_cases_share(cases: list[CaseResult], told: str) -> None:
     stage = StageReport(name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, cases=cases)
     assert told in words.next_step(make_report(verdict=Verdict.WRONG_ANSWER, stages=[stage]))
+
+
+def test_a_run_of_ones_own_is_not_told_to_run_on_ones_own_machine() -> None:
+    report = make_report(verdict=Verdict.WRONG_ANSWER, stages=[])
+    own = dataclasses.replace(report, job_id=OWN_JOB)
+    assert "own machine" in words.next_step(report)
+    about = "kernelcup task show mine"
+    shown = "Print where the two answers differ. What is expected: kernelcup task show mine"
+    assert words.next_step(own, about) == shown
 
 
 def test_a_checker_that_rejects_is_not_explained_by_the_table() -> None:

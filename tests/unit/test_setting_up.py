@@ -22,6 +22,7 @@ from importlib.util import module_from_spec, spec_from_loader
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -252,17 +253,38 @@ def test_root_gets_the_package_that_makes_environments(tmp_path: Path) -> None:
     assert (code, told) == (0, f"made {tmp_path}/venv\n")
 
 
+def loaded(name: str) -> Any:
+    """Return a script as a module."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    script = module_from_spec(spec)
+    sys.modules[loader.name] = script
+    loader.exec_module(script)
+    return script
+
+
+def test_the_folder_of_fresh_machines_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    script = loaded("fresh-machines")
+    folder = tmp_path / "not/there"
+    monkeypatch.setattr(sys, "argv", ["fresh-machines", str(folder), "12-root"])
+
+    def bootstrap(archive: Path, *_packages: str) -> None:
+        raise RuntimeError(f"is a folder: {archive.parent.is_dir()}")
+
+    monkeypatch.setattr(script, "bootstrap", bootstrap)
+    with pytest.raises(RuntimeError, match="is a folder: True"):
+        script.main()
+
+
 @pytest.mark.parametrize(
     ("options", "needed"), [((), "10.5 GB"), (("--index", "https://index.example"), "3.5 GB")]
 )
 def test_a_disk_that_is_nearly_full_ends_set_up_before_a_download(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...], needed: str
 ) -> None:
-    loader = SourceFileLoader("torch_index", str(ROOT / "scripts/torch-index"))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    script = module_from_spec(spec)
-    loader.exec_module(script)
+    script = loaded("torch-index")
     monkeypatch.setattr(script.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1.5e9))
     monkeypatch.setattr(script, "nvidia_driver", lambda: "nvidia-smi")
     monkeypatch.setattr(sys, "argv", ["torch-index", "2.13.0", *options])

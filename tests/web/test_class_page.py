@@ -23,7 +23,7 @@ LIST = "user,label,name,pseudonym\nada,1001,Ada L.,quiet fox\n,<script>alert(1)<
 
 @pytest.fixture
 def people(db, person) -> dict[str, Any]:
-    """A closed leaderboard of grace's; ada is in the class and has a result."""
+    """A members-only leaderboard of grace's; ada is in the class and has a result."""
     found = {
         "ada": person("ada"),
         "bob": person("bob"),

@@ -104,6 +104,20 @@ def test_the_page_fits_and_is_accessible(visitor, db, clock) -> None:
     check_page(visitor().open("/e/spring"))
 
 
+def test_no_table_scrolls_sideways_on_a_phone(visitor, db, clock) -> None:
+    names = ("grouped-matrix-product", "prefix-sum-of-segments", "double")
+    for name in names:
+        make_board(db, name=name, event="spring", deadline=NOW + timedelta(days=2))
+        Judging(db, clock).judge(1000, board=name)
+    page = visitor(width=390).open("/e/spring")
+    tables = page.locator(".scroll")
+    assert tables.count() == 1 + len(names)
+    for table in tables.all():
+        assert table.evaluate("it => it.scrollWidth - it.clientWidth") <= 0, table.inner_text()
+    points = page.get_by_role("region", name="Points").first.inner_text()
+    assert all(name in points for name in names)
+
+
 def test_those_who_manage_a_board_see_what_its_runs_have_cost(client, db, clock, person) -> None:
     make_board(db, devices=["H100"], event="spring")
     judging = Judging(db, clock)

@@ -70,6 +70,16 @@ def test_unknown_address_is_a_page_for_browsers_and_json_for_programs(client) ->
     assert client.get("/api/v1/nowhere", headers=HTML).json()["error"]["code"] == "not_found"
 
 
+def test_error_page_knows_who_is_signed_in(client, person, signed_in) -> None:
+    paths = ("/nowhere", "/docs/nowhere.html")
+    assert all(">Sign in</a>" in client.get(path, headers=HTML).text for path in paths)
+    client.cookies.update(signed_in(person("ada")))
+    for path in paths:
+        page = client.get(path, headers=HTML)
+        assert page.status_code == 404
+        assert '<a class="account" href="/u/ada">ada</a>' in page.text, path
+
+
 def test_error_page_escapes_what_was_asked_for(client) -> None:
     page = client.get("/static/0/<script>alert(1)</script>", headers=HTML)
     assert page.status_code == 404

@@ -30,6 +30,7 @@ from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.domain.answers import AuditEntry, CheckResult, check
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, StorageUnavailable
+from kernelcup.reporting.phrases import plural
 
 BACKED_UP, ALERT = "db.backup", "service.alert"
 """Actions in the log by which all servers know when the last backup was made, and of what admins were told."""
@@ -188,7 +189,7 @@ def certificate(url: str, now: datetime) -> list[CheckResult]:
         return []
     begins, ends = (datetime.fromtimestamp(ssl.cert_time_to_seconds(date), UTC) for date in dates)
     good = ends - now >= min(timedelta(days=14), (ends - begins) / 4)
-    return [check(name, good, f"valid for {(ends - now).days} days", "renew it")]
+    return [check(name, good, f"valid for {plural((ends - now).days, 'day')}", "renew it")]
 
 
 def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable[[str], None] | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from types import TracebackType
@@ -30,6 +31,12 @@ class OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None
         return plain(super().format(record)).replace("\n", ": ", 1)
+
+
+@functools.cache
+def warn_once(text: str) -> None:
+    """Print a warning on standard error, unless this process has printed it before."""
+    sys.stderr.write(plain(f"warning: {text}\n"))
 
 
 def set_up() -> None:

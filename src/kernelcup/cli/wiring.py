@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
 
 def load_config(path: Path | None = None) -> Config:
-    """Read the configuration. Raise ``ConfigError``."""
-    from kernelcup.config.settings import Config
+    """Read the configuration, and warn once of variables that are none of it. Raise ``ConfigError``."""
+    from kernelcup.config.settings import Config, unread_variables
 
+    for each in unread_variables(os.environ):
+        logs.warn_once(each)
     return Config.load(path, os.environ)
 
 

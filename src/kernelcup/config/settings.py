@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -24,6 +25,15 @@ from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import Backend
 
 FILE_NAME = "kernelcup.toml"
+PREFIX = "KERNELCUP_"
+VARIABLES = frozenset(
+    (
+        "AGENT_TOKEN ALERTS API_URL BOT_TOKEN CONFIG DATABASE DISCORD_GUILDS DISCORD_NEWS_ROLE DISCORD_SECRET "
+        "DISCORD_TOKEN GITHUB_SECRET GITHUB_TOKEN HARNESS_BUILDS HARNESS_COMPILE_FOR HARNESS_ENVIRONMENTS "
+        "HARNESS_GPU_PART HARNESS_PASS_ENV HARNESS_SANDBOX HOME PORT RUNTIME SECRET SERVER TOKEN"
+    ).split()
+)
+"""The environment variables that are read, without their prefix."""
 
 
 class _Section(BaseModel):
@@ -136,6 +146,15 @@ class _File(_Section):
         if len(set(names)) != len(names):
             raise ValueError("two devices have the same name")
         return devices
+
+
+def unread_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each variable that looks like a setting and is none; the tests' own are no settings."""
+    for name in sorted(name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX)):
+        if name not in VARIABLES and not name.startswith("TEST_"):
+            near = difflib.get_close_matches(name, VARIABLES, n=1)
+            hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
+            yield f"{PREFIX}{name} is no setting and is ignored{hint}"
 
 
 def reached_here(url: str) -> str:

@@ -23,7 +23,7 @@ from kernelcup.domain.competition import (
     TrustRule,
     Visibility,
 )
-from kernelcup.domain.devices import HERE, Device, grouped, slots_for, split_count
+from kernelcup.domain.devices import HERE, OWN_JOB, Device, grouped, slots_for, split_count
 from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Named, Role, Scope, UserName
 from kernelcup.domain.results import (

@@ -9,6 +9,8 @@ from kernelcup_harness.protocol import Backend
 
 HERE = "local"
 """The launcher that judges on its own machine."""
+OWN_JOB = "local"
+"""The id of a job that no server knows: `kernelcup run` judges it here."""
 MOST_GPUS = 16
 """The most GPUs of one host that a job can take."""
 

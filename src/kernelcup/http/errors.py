@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from starlette.responses import Response
 
 from kernelcup import errors
 from kernelcup.clean_text import clean_json
+from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import HEADERS
 from kernelcup.http.pages import wording
 from kernelcup.http.pages.rendering import render
@@ -134,7 +136,9 @@ async def on_kernelcup_error(request: Request, error: Exception) -> Response:
     """Answer a deliberate error."""
     assert isinstance(error, errors.KernelCupError)
     headers = headers_of(error)
-    if not isinstance(error, errors.UserError):
+    if isinstance(error, errors.UserError):
+        await _know_reader(request)
+    else:
         logger.error("request failed: %s", error)
     return answer(request, status_of(error), body_of(error), headers)
 
@@ -180,6 +184,13 @@ def _places(error: RequestValidationError) -> list[tuple[str, str]]:
     ]
 
 
+async def _know_reader(request: Request) -> None:
+    """Find out who reads an error page that came before the reader was asked for, such as of an unknown address."""
+    if wants_page(request):
+        with suppress(errors.KernelCupError):
+            await get_actor(request)
+
+
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer a request that the framework refuses."""
     assert isinstance(error, HTTPException)
@@ -187,6 +198,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
         return await on_invalid_request(request, RequestValidationError([unreadable]))
     code = CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "server_error")
     headers = dict(error.headers or {})
+    await _know_reader(request)
     return answer(request, error.status_code, {"code": code, "message": str(error.detail)}, headers)
 
 

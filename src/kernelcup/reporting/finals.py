@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kernelcup.domain import Compared, Final, Meeting
-from kernelcup.reporting.phrases import duel_sentence
+from kernelcup.reporting.phrases import duel_sentence, plural
 from kernelcup_harness.protocol import DuelResult, DuelVerdict
 
 OFFICIAL = "official order"
@@ -15,7 +15,7 @@ SIMULTANEOUS = "simultaneous interval"
 
 def state_text(final: Final) -> str:
     """Return when a final was held and how certain it is, or how far it is."""
-    told = f"{_count(final.entries, 'submission')}, {_count(len(final.meetings), 'meeting')}"
+    told = f"{plural(final.entries, 'submission')}, {plural(len(final.meetings), 'meeting')}"
     if final.ended_at is None:
         duel = f"; the duel in the queue is #{final.waiting}" if final.waiting is not None else ""
         return f"The final is being held: {told} so far{duel}."
@@ -50,7 +50,3 @@ def _as_duel(meeting: Meeting) -> DuelResult:
     if meeting.faster is not None:
         verdict = DuelVerdict.FASTER if meeting.faster == meeting.first else DuelVerdict.SLOWER
     return DuelResult(ratio=meeting.ratio, low=meeting.low, high=meeting.high, verdict=verdict)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

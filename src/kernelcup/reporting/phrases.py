@@ -41,6 +41,11 @@ HALF = 0.5
 UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return ``1 person`` or ``41 people``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def duration(ns: float, *, digits: int = 4) -> str:
     """Return a time with a unit and some digits: ``13.42 µs``."""
     unit, size = _unit(ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from kernelcup.domain import OWN_JOB
 from kernelcup.reporting import phrases
 from kernelcup.reporting.results import Waiting
 from kernelcup_harness.protocol import (
@@ -76,7 +77,8 @@ def next_step(report: RunReport, about: str = "", beside: Collection[str] = ()) 
     is_accepted = report.verdict is Verdict.ACCEPTED
     if is_accepted and report.mode is Mode.BENCHMARK and report.backend is Backend.EMULATED:
         return ONLY_EMULATED
-    step, command = NEXT[report.mode if is_accepted else report.verdict]
+    outcome = report.mode if is_accepted else report.verdict
+    step, command = NEXT.get(f"{outcome}_here" if report.job_id == OWN_JOB else "", NEXT[outcome])
     return f"{step} {command.format(about=about)}" if about and command else step
 
 

@@ -41,7 +41,7 @@ class _Person:
 
 
 class MemberRow(_Person, Base):
-    """A user who belongs to a course and so sees its closed leaderboards."""
+    """A user who belongs to a course and so sees its members-only leaderboards."""
 
     __tablename__ = "members"
     __table_args__ = (UniqueConstraint("course_id", "pseudonym"),)

@@ -78,6 +78,7 @@ class ClassAgreementRow(Base):
     second: Mapped[str] = mapped_column(primary_key=True)
     agrees: Mapped[bool]
     compared_at: Mapped[datetime]
+    """When; nothing shows it. It tells an operator in the database which answers are older than a driver or clock."""
 
 
 class MachineCallRow(Base):

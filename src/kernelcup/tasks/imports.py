@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 from kernelcup.errors import InvalidValue
 from kernelcup.tasks.manifest.c_interface import ENDINGS, without_comments
 from kernelcup.tasks.sources.files import shipped_text
-from kernelcup.tasks.writer import claim
+from kernelcup.tasks.writer import claim_for_task
 
 KNOWN = (
     "a problem of KernelBench (Model, get_inputs, get_init_inputs), a challenge of LeetGPU (a class with "
@@ -65,7 +65,7 @@ def import_task(file: Path, directory: Path) -> tuple[list[Path], Sequence[str]]
     """Write a task folder of a file; return its files and what its author has to look at.
 
     Raises:
-        InvalidValue: It cannot be read, or is of no known form.
+        InvalidValue: It cannot be read, is of no known form, or no leaderboard can have the folder's name.
         Conflict: The folder is not empty.
     """
     try:
@@ -73,7 +73,7 @@ def import_task(file: Path, directory: Path) -> tuple[list[Path], Sequence[str]]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidValue(f"{file}: {error}") from error
     found = convert(text, file.name)
-    claim(directory)
+    claim_for_task(directory)
     written = [directory / name for name in found.files]
     for target, content in zip(written, found.files.values(), strict=True):
         target.parent.mkdir(parents=True, exist_ok=True)

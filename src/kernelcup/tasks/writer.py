@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelcup.domain import Task, TaskForm
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.names import check_board_name
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.manifest.work import AMOUNTS
 from kernelcup.tasks.sources.files import SUBMISSION
@@ -58,6 +59,15 @@ def write_task(task: Task, directory: Path) -> list[Path]:
         target.write_bytes(content)
         written.append(target)
     return written
+
+
+def claim_for_task(directory: Path) -> None:
+    """Create the folder of a task, which gives the task its name.
+
+    Raise ``Conflict`` if it is not empty, ``InvalidValue`` for a name that no leaderboard can have.
+    """
+    check_board_name(directory.resolve().name, "Task")
+    claim(directory)
 
 
 def claim(directory: Path) -> None:

@@ -27,8 +27,8 @@ WITH_TRAFFIC = (
 UNSEEN_BYTES = (8_192.0, 4_096.0, 0.0, 0.0)
 """Of one idle time, by link: what does not count. Flags and commands pass over PCIe: of 341 idle times of an honest
 job none read more than 4 kB and one wrote more than 0.5 kB. Of an idle NVLink nothing is user data."""
-DRIFT = 0.002
-"""How far an idle device's bytes over PCIe, which are its counters' own, are off their mean over a long time."""
+DRIFT, BUSY_DRIFT = 0.002, 0.01
+"""How far bytes over PCIe, which are the counters' own, are off their mean over a long time, idle and busy."""
 CALIBRATED = 64
 """Samples of which an idle device's mean is taken."""
 INTERVAL_NS = 2_000
@@ -82,7 +82,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What passed over the links without a multiprocessor.
+    """What passed over the links, whether multiprocessors worked or not.
 
     Args:
         start_ns: The beginning of the first sample that shows it.
@@ -130,10 +130,10 @@ def idle_bytes(samples: Sequence[Sample]) -> tuple[float, ...]:
 
 
 def copies(samples: Sequence[Sample], idle: Sequence[float]) -> list[Copy]:
-    """Return what passed over the links while no multiprocessor worked: copies by the device's own engines.
+    """Return what passed over the links: copies by the device's own engines, some of them beside multiprocessors.
 
-    They are found by what an idle time has moved in all, so that small pieces hide no large copy. There is one for each
-    idle time and link.
+    They are found by what an idle time or one of activity has moved in all, so that small pieces hide no large copy.
+    Those that are no further apart than activity of one stretch are one.
 
     Args:
         samples: Of the counters of :data:`WITH_TRAFFIC`.
@@ -141,18 +141,25 @@ def copies(samples: Sequence[Sample], idle: Sequence[float]) -> list[Copy]:
     """
     found: list[Copy] = []
     for is_idle, some in itertools.groupby(samples, lambda each: not (active_ns(each) or each.values[2])):
-        if is_idle:
-            group = list(some)
-            moved = zip(*(each.values[len(COUNTERS) :] for each in group), strict=True)
-            links = zip(moved, idle, UNSEEN_BYTES, strict=True)
-            found += filter(None, (copied(group, *link) for link in links))
-    return sorted(found, key=lambda each: each.start_ns)
+        group, drift = list(some), DRIFT if is_idle else BUSY_DRIFT
+        moved = zip(*(each.values[len(COUNTERS) :] for each in group), strict=True)
+        links = zip(moved, idle, UNSEEN_BYTES, strict=True)
+        found += filter(None, (copied(group, *link, drift) for link in links))
+    merged: list[Copy] = []
+    for each in sorted(found, key=lambda each: each.start_ns):
+        if merged and each.start_ns - merged[-1].end_ns <= IDLE_NS:
+            merged[-1] = Copy(merged[-1].start_ns, max(merged[-1].end_ns, each.end_ns))
+        else:
+            merged.append(each)
+    return merged
 
 
-def copied(samples: Sequence[Sample], moved: Sequence[float], idle: float, unseen: float) -> Copy | None:
+def copied(
+    samples: Sequence[Sample], moved: Sequence[float], idle: float, unseen: float, drift: float
+) -> Copy | None:
     """Return the copy that bytes over one link tell of, None if they are too few."""
     more = [each - idle for each in moved]
-    most = unseen + DRIFT * idle * len(samples)
+    most = unseen + drift * idle * len(samples)
     if sum(more) <= most:
         return None
     first = next(at for at, total in enumerate(itertools.accumulate(more)) if total > most / 2)

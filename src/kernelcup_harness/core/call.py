@@ -211,13 +211,13 @@ class Caller:
     def _make_room(self, form: Form | None) -> None:
         """Prepare memory for an answer, with a new pattern where it is due."""
         expected = form.nbytes if form is not None else 0
-        self._outputs = self._arena(ArenaName.OUTPUTS, self._outputs, self._capacity(form))
+        self._outputs = self._arena(ArenaName.OUTPUTS, self._outputs, self.capacity(form))
         self._poison.fill(self._outputs, expected)
 
-    def _capacity(self, form: Form | None) -> int:
-        if form is None:
-            return self._result_bytes
-        return min(self._result_bytes, 2 * form.nbytes + OUTPUT_HEADROOM)
+    def capacity(self, form: Form | None) -> int:
+        """Return how many bytes an answer may take."""
+        most = 2 * form.nbytes + OUTPUT_HEADROOM if form is not None else self._result_bytes
+        return min(self._result_bytes, most)
 
     def _arena(self, name: ArenaName, arena: values.Arena | None, size: int) -> values.Arena:
         if arena is not None and arena.size >= size:

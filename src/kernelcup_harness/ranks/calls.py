@@ -25,6 +25,8 @@ from kernelcup_harness.wire.messages import M, Message
 LATE_NS = 50_000.0
 """GPUs that find the gate open begin within 8 us of each other; one that has to switch between processes takes 100 us
 and more."""
+MAKE_UP = 3
+"""Watches that can be read make up for one that cannot: a submission could spoil those of its slower calls."""
 
 
 class LeaderLine:
@@ -60,8 +62,8 @@ class LeaderCaller:
         """Timed calls of each case."""
         self.unwatched: dict[tuple[StageName, int], str] = {}
         """Why a case is timed by the wall clock."""
-        self._unreadable = 0
-        """Watches in a row that could not be read."""
+        self._unreadable = 0.0
+        """Watches that could not be read, for which no others make up."""
         self._skews: dict[tuple[StageName, int], list[float]] = {}
         self.late_starts: dict[tuple[StageName, int], int] = {}
         """Calls that do not count because a GPU began late, by case."""
@@ -113,7 +115,7 @@ class LeaderCaller:
         try:
             ranks.join(world)
             ranks.have_joined(role, world)
-            nbytes = ranks.ask("queue", role, place, sample, gate.number, world=world)
+            inputs = ranks.ask("queue", role, place, sample, gate.number, world=world)
             self._begin(witness)
             ranks.ask("write", role, marks, world=world)
             opened_ns = time.perf_counter_ns()
@@ -123,7 +125,7 @@ class LeaderCaller:
             ranks.ask("settle", role, timeout_s, world=world, timeout_s=timeout_s)
             wall_ns = float(time.perf_counter_ns() - opened_ns)
             at_ns = time.perf_counter_ns() + START_NS
-            ranks.ask("take", role, marks, at_ns, world=world, timeout_s=timeout_s)
+            answers = ranks.ask("take", role, marks, at_ns, world=world, timeout_s=timeout_s)
             witness.end()
             own_ns = ranks.ask("keep_taken", role, world=world)
         except Stuck as stuck:
@@ -134,6 +136,7 @@ class LeaderCaller:
         finally:
             gate.open()
             self.waited_s += time.monotonic() - began
+        nbytes = list(zip(inputs, answers, strict=True))
         return Answer(ns=self._seen_ns(witness, place, marks, nbytes), own_ns=max(own_ns), wall_ns=wall_ns)
 
     def _begin(self, witness: RanksWitness) -> None:
@@ -153,17 +156,21 @@ class LeaderCaller:
     def _seen_ns(
         self, witness: RanksWitness, place: Place, marks: Marks, nbytes: Sequence[tuple[int, int]]
     ) -> float:
-        """Return the time of the last watch, NaN if it is unreadable. Raise ``WitnessFailed`` for too many of them."""
+        """Return the time of the last watch, NaN if it is unreadable.
+
+        Raise ``RunEnds`` and :class:`NotQueued` for too many of them: a long call fits into no watch.
+        """
         try:
-            spans = witness.spans(marks, nbytes)
+            spans = witness.spans(marks, nbytes, self._ranks.count)
         except trace.Unreadable as error:
             self._unreadable += 1
-            if self._unreadable >= TRIES and isinstance(error, WorkBeside):
+            if self._unreadable < TRIES:
+                return math.nan
+            if isinstance(error, WorkBeside):
                 raise RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, str(error), role=self._role) from error
-            if self._unreadable >= TRIES:
-                raise WitnessFailed(f"the witness: {error}") from error
-            return math.nan
-        self._unreadable = 0
+            self._unreadable = 0.0
+            raise NotQueued(f"the witness cannot read it: {error}") from error
+        self._unreadable = max(0.0, self._unreadable - 1 / MAKE_UP)
         if self._begins_late(place.key, skew_ns(spans)):
             return math.nan
         first_ns = min(each.begin_ns for each in spans)
@@ -197,6 +204,8 @@ class LeaderCaller:
             self.waited_s += time.monotonic() - began
         ns = float(max(each.ended_ns for each in found) - min(each.began_ns for each in found))
         if timed:
+            if self._witness is not None and (why := next((each.why for each in found if each.why), "")):
+                self.unwatched.setdefault(place.key, why)
             times_ns = [float(each.ended_ns - each.began_ns) for each in found]
             self.rank_ns.setdefault(place.key, []).append(times_ns)
         own_ns = max(each.own_ns for each in found)

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from kernelcup_harness.clocks.trace import Mark
-from kernelcup_harness.core.answer import MOST_TENSORS, Copied, Form, Pending, raise_failure
+from kernelcup_harness.core.answer import MOST_TENSORS, CallFailed, Copied, Form, Pending, raise_failure
 from kernelcup_harness.core.call import Caller, laid_out
 from kernelcup_harness.device.nvidia.driver import Driver
 from kernelcup_harness.device.nvidia.l2_cache import OwnWork
@@ -23,7 +23,7 @@ from kernelcup_harness.window.addresses import HEAP, WINDOW, granules
 from kernelcup_harness.window.allocator import bytes_at
 from kernelcup_harness.wire import aliasing, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelTimeout
-from kernelcup_harness.wire.messages import Done, Given, InputLayout, Returned, pack, unpack
+from kernelcup_harness.wire.messages import Done, FailureKind, Given, InputLayout, Returned, pack, unpack
 
 QUEUED_S = 5.0
 """Longest time in which a call is queued: one that waits for the device itself never is."""
@@ -66,8 +66,8 @@ class GatedCalls:
         if any(not leaf.is_cuda for leaf in aliasing.leaves(data)):
             raise NotQueued("its input has tensors on the host")
         encoder, layout, leaves = laid_out(data, form)
-        self._nbytes, self._form = encoder.nbytes, form
-        region_fd = self._made_room(encoder.nbytes)
+        self._nbytes, self._form = max(1, encoder.nbytes), form
+        region_fd = self._made_room(self._nbytes)
         encoder.fill(self._staged)
         torch.cuda.synchronize()
         self._give(layout, region_fd)
@@ -113,21 +113,27 @@ class GatedCalls:
         """Wait until the contestant says that the device has done the call. Raise as ``Caller.call`` does."""
         self._caller.line.ask(Settle(), Returned, timeout_s=timeout_s)
 
-    def take(self, mark: Mark, at_ns: int) -> None:
-        """Copy the answer at a time that all ranks share, and make the last mark.
+    def take(self, mark: Mark, at_ns: int) -> int:
+        """Copy the answer at a time that all ranks share, and make the last mark. Return its bytes.
 
-        Raise ``BrokenProtocol`` for an answer that lies elsewhere than agreed.
+        Raise ``CallFailed`` for one that is too large, and ``BrokenProtocol`` for one that lies elsewhere than agreed.
         """
         table = self._done.table if isinstance(self._done.table, list) else []
         if len(table) > max(MOST_TENSORS, self._form.tensors if self._form is not None else 0):
             raise BrokenProtocol(f"an answer of {len(table)} tensors")
         parts = [self._part(entry) for entry in table]
+        nbytes: int = sum(part.numel() for part in parts)
+        if nbytes > self._caller.capacity(self._form):
+            raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {nbytes} bytes")
+        # The witness looks for a copy, also where there is nothing to copy.
+        copied = [part for part in parts if part.numel()] or [self._woken[:1]]
         while time.perf_counter_ns() < at_ns:
             pass
-        packed = torch.cat(parts) if len(parts) > 1 else parts[0].clone() if parts else self._staged[:0]
+        packed = torch.cat(copied) if len(copied) > 1 else copied[0].clone()
         torch.cuda.synchronize()
         self._own.mark(mark)
         self._taken = table, [part.numel() for part in parts], packed
+        return nbytes
 
     def taken(self) -> Pending:
         """Return the answer that was taken."""

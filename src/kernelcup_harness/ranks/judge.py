@@ -33,7 +33,7 @@ from kernelcup_harness.ranks.witnessed import Marks
 from kernelcup_harness.submission import salt
 from kernelcup_harness.submission.languages import task_functions
 from kernelcup_harness.window.reasons import DeviceError, NoWindow
-from kernelcup_harness.wire import devices, values
+from kernelcup_harness.wire import aliasing, devices, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import InputLayout, M, Message
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 READY = "ready"
 """Said when only the bytes of an input are missing; the reply is when to write them, None for never."""
+COPIED_TOGETHER = 128
+"""Tensors of an answer that are copied by one kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Called:
     """The contestant's own time of the call, unverified."""
     profile: str | None = None
     trace: str | None = None
+    why: str = ""
+    """Why no call of its case can be queued; empty if one may be."""
 
 
 class ReadyCaller(Caller):
@@ -186,8 +190,8 @@ class RankJudge:
         if profile:
             answer = caller.open(pending)
             return Called(self._began_ns, time.perf_counter_ns(), 0.0, answer.profile, answer.trace)
-        own_ns = returned(pending).ns
-        return Called(self._began_ns, self._began_ns + int(pending.wall_ns), own_ns)
+        own_ns, ended_ns = returned(pending).ns, self._began_ns + int(pending.wall_ns)
+        return Called(self._began_ns, ended_ns, own_ns, why=hindrance(data, form))
 
     def _be_ready(self) -> None:
         self._line.send(READY)
@@ -209,11 +213,10 @@ class RankJudge:
             return str(error)
         return self._gated[role].use_gate(self._gate_fd, timeout_s)
 
-    def queue(self, role: str, place: Place, sample: SampleName, number: int) -> tuple[int, int]:
-        """Have a call queued behind the gate; return the bytes of its input and its answer. Raise ``NotQueued``."""
+    def queue(self, role: str, place: Place, sample: SampleName, number: int) -> int:
+        """Have a call queued behind the gate; return the bytes of its input. Raise ``NotQueued``."""
         self._pending, form = None, self._checks.form(place)
-        nbytes = self._gated[role].queue(self._checks.make_input(place, sample), form, number)
-        return nbytes, form.nbytes if form is not None else 0
+        return self._gated[role].queue(self._checks.make_input(place, sample), form, number)
 
     def write(self, role: str, marks: Marks) -> None:
         """Write the input of the queued call, between two marks."""
@@ -227,9 +230,9 @@ class RankJudge:
         """Let the queued call end, whose answer nothing depends on."""
         self._gated[role].drop(timeout_s)
 
-    def take(self, role: str, marks: Marks, at_ns: int) -> None:
-        """Take the answer of the queued call, and make the last mark."""
-        self._gated[role].take(marks.after_call, at_ns)
+    def take(self, role: str, marks: Marks, at_ns: int) -> int:
+        """Take the answer of the queued call, and make the last mark; return the answer's bytes."""
+        return self._gated[role].take(marks.after_call, at_ns)
 
     def keep_taken(self, role: str) -> float:
         """Keep the answer that was taken to be compared; return the contestant's own time."""
@@ -262,3 +265,11 @@ class RankJudge:
         self._checks.expected(self._checks.make_input(place, sample))
         if devices.on_gpu():
             torch.cuda.synchronize()
+
+
+def hindrance(data: Any, form: Form | None) -> str:
+    """Return why no call with such an input can be queued; empty if one may be. All ranks are to know before one is."""
+    answers = aliasing.leaves(form.value) if form is not None else []
+    if any(not leaf.is_cuda for leaf in [*aliasing.leaves(data), *answers]):
+        return "its input or its answer has tensors on the host"
+    return f"its answer has more than {COPIED_TOGETHER} tensors" if len(answers) > COPIED_TOGETHER else ""

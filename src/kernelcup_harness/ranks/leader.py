@@ -24,7 +24,7 @@ from kernelcup_harness.isolation import processes
 from kernelcup_harness.isolation.sizes import ranks_of, world_size_of
 from kernelcup_harness.protocol import JobSpec, Reason, SampleName, StageName, Verdict
 from kernelcup_harness.ranks import group
-from kernelcup_harness.ranks.errors import Raised
+from kernelcup_harness.ranks.errors import NotQueued, Raised
 from kernelcup_harness.ranks.judge import READY, Called, RankJudge
 from kernelcup_harness.ranks.messages import Split
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -145,7 +145,8 @@ class Ranks:
             for line in wait(list(missing), left_s):
                 rank = missing[line]  # type: ignore[index]
                 found[rank] = self._reply(rank)
-                if isinstance(found[rank], Raised):
+                # For a call that is not queued no other rank waits yet.
+                if isinstance(found[rank], Raised) and found[rank].kind is not NotQueued:
                     until = min(until, time.monotonic() + GRACE_S)
         return found
 
@@ -189,7 +190,7 @@ def weight_of(error: Exception) -> int:
     """Return the place of an error among those of several ranks: what others follow from comes first."""
     if isinstance(error, (ChannelClosed, BrokenProtocol)):
         return 0
-    if isinstance(error, ChannelTimeout):
+    if isinstance(error, (ChannelTimeout, NotQueued)):
         return 2
     return 3 if isinstance(error, MachineFailed) and "NotCalled" in str(error) else 1
 

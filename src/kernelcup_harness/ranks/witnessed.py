@@ -4,7 +4,7 @@ On each GPU a watch shows, in this order: what wakes the links, mark A, the writ
 copy that the judge takes of the answer when the contestant says that it is done, and mark C. A call lasts from the
 first activity of any GPU after B to the last before that copy: work before the gate opens makes it longer, and what is
 left for later is missing in the answer. Copies by the device's own engines, which use no multiprocessor, are seen by
-what passes over PCIe and NVLink.
+what passes over PCIe and NVLink, also beside the judge's own work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Span:
     Args:
         begin_ns: When its multiprocessors began; what passed over its links counts if they did nothing.
         end_ns: When they ended.
-        copies: What passed over its links while they did nothing.
+        copies: What passed over its links from the writing of the input to the copy of the answer.
     """
 
     begin_ns: float
@@ -74,17 +74,22 @@ class RanksWitness:
 
     def __init__(self, channel: Channel) -> None:
         self._line = TimerLine(channel)
+        self._is_on = False
 
     def greet(self, timeout_s: float) -> str:
         """Wait for its hello; return why it cannot see the counters, empty if it can. Raise ``TimerFailed``."""
         return self._line.greet(timeout_s)
 
     def begin(self) -> None:
-        """Begin a watch. Raise ``WitnessFailed``."""
+        """Begin a watch; one that is on since a call failed is ended. Raise ``WitnessFailed``."""
+        if self._is_on:
+            self.end()
         self._ask(Watch(), Watching)
+        self._is_on = True
 
     def end(self) -> None:
         """End the watch. Raise ``WitnessFailed``."""
+        self._is_on = False
         self._ask(StopWatch(), Stopped)
 
     def _ask(self, request: Message, expected: type[Message]) -> None:
@@ -93,11 +98,14 @@ class RanksWitness:
         except TimerRefused as refused:
             raise WitnessFailed(f"the witness: {refused.text}") from refused
 
-    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]]) -> list[Span]:
+    def spans(self, marks: Marks, nbytes: Sequence[tuple[int, int]], count: int) -> list[Span]:
         """Return the span of the call on each GPU; ``nbytes`` has the sizes of inputs and answers.
 
-        Raise ``Unreadable``.
+        Raise ``Unreadable``, also if one of the job's ``count`` GPUs works for which the case has no rank.
         """
+        for device in range(len(nbytes), count):
+            if stretches := self._seen(device)[0]:
+                raise trace.Unreadable(f"GPU {device} has no rank in this case: {trace.shown(stretches)}")
         return [span_of(*self._seen(rank), marks, *sizes) for rank, sizes in enumerate(nbytes)]
 
     def _seen(self, device: int) -> tuple[list[trace.Stretch], list[trace.Copy]]:
@@ -131,9 +139,10 @@ def span_of(
         raise trace.Unreadable("nothing was seen of the call")
     work, copy = seen[:-1], seen[-1]
     check_copy("work while the answer was copied", [copy], answer_bytes)
-    # From before the input is written: a copy engine could begin as soon as it is, before the second mark.
+    # From before the input is written: a copy engine could begin as soon as it is, also while a mark is made. Until the
+    # answer is copied: it could bring the last parts meanwhile.
     from_ns = stretches[at + 1].end_ns
-    moved = [each for each in copies if from_ns <= each.start_ns < copy.start_ns]
+    moved = [each for each in copies if from_ns < each.end_ns and each.start_ns < copy.end_ns]
     if not work and not moved:
         raise trace.Unreadable("nothing was seen of the call")
     copied = tuple(trace.Copy(each.start_ns - woken_ns, each.end_ns - woken_ns) for each in moved)
@@ -145,10 +154,13 @@ def span_of(
 def woken_at(before: Sequence[trace.Stretch]) -> float:
     """Return when the judges' own call ended, by which links were woken: at one time on all GPUs, whose timers differ.
 
-    Raise ``WorkBeside`` for other work beside it, which could shift that time; 0 if a case takes one GPU.
+    Raise ``Unreadable`` for other work beside it, which could shift that time; 0 if a case takes one GPU.
     """
     if trace.total(before) > MOST_WAKING:
         raise WorkBeside(f"work before the input was written: {trace.shown(before)}")
+    if len(before) > 1:
+        # What goes on since before the watch has no dispatch in it.
+        raise trace.Unreadable(f"activity before the input was written: {trace.shown(before)}")
     return before[-1].end_ns if before else 0.0
 
 
@@ -174,7 +186,7 @@ def time_ns(spans: Sequence[Span]) -> float:
     """Return the time of a call: from the first activity of any GPU to the last.
 
     Not from the start of the GPU that began last: one that waits for another's work would begin after it. Copies
-    count that are seen in a sample in which no GPU works: in others they may be the work's own.
+    count that are seen in a sample in which no GPU works on the call: in others they may be the work's own.
     """
     begin_ns, end_ns = min(each.begin_ns for each in spans), max(each.end_ns for each in spans)
     copies = [copy for each in spans for copy in each.copies]

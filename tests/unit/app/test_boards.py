@@ -25,6 +25,7 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
+from kernelcup.names import check_board_name
 from kernelcup.tables import AuditRow, Base, UserRow
 from kernelcup_harness.protocol import Backend, HarnessKind
 
@@ -70,7 +71,7 @@ def test_an_unknown_board_is_not_found(db) -> None:
 
 @pytest.mark.parametrize("name", ["a", "amd-fp8-mm", "grayscale_v2", "v1.2", "9", "a" * 64, "submitted"])
 def test_common_names_are_taken(name: str) -> None:
-    boards.check_board_name(name)
+    check_board_name(name)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_common_names_are_taken(name: str) -> None:
 )
 def test_names_that_could_not_be_addressed_are_refused(name: str) -> None:
     with pytest.raises(InvalidValue):
-        boards.check_board_name(name)
+        check_board_name(name)
 
 
 def test_devices_are_written_as_they_are_configured(db) -> None:

@@ -120,7 +120,7 @@ def test_a_server_says_its_own_address_only(command: Command, home: Path) -> Non
 
 
 def test_a_class_gets_links_that_no_list_shows_again(command: Command, tmp_path: Path) -> None:
-    command("board", "create", "vectoradd", "--device", "emulated", "--name", "week1", "--closed")
+    command("board", "create", "vectoradd", "--device", "emulated", "--name", "week1", "--members-only")
     (tmp_path / "class.csv").write_text("user,pseudonym\nzoe,fox\nbob,\n")
     words = ("--list", str(tmp_path / "class.csv"), "--create", "--board", "week1", "--hours", "2")
     made = command("admin", "user", "link", *words, "--json").body["links"]

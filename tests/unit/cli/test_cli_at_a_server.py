@@ -68,7 +68,7 @@ def test_the_figures_are_those_of_the_server(command: Command, root, db) -> None
     command("submit", "kernel.py", "--board", "double", "--no-wait")
     figures = body_of(command("admin", "stats", "--board", "double", "--json"))
     assert (figures["submissions"], figures["waiting"]) == (1, 1)
-    assert "leaderboard double: 1 submissions" in command("admin", "stats", "--board", "double").out
+    assert "leaderboard double: 1 submission" in command("admin", "stats", "--board", "double").out
 
 
 def test_devices_are_those_of_the_server(command: Command, root, db, server: str) -> None:

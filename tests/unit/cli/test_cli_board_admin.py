@@ -25,7 +25,7 @@ def check_implementation(data, output):
 
 
 def test_a_board_is_made_with_all_settings(command: Command) -> None:
-    settings = ("--closed", "--pseudonymous", "--code", "after-deadline", "--max-file-bytes", "500")
+    settings = ("--members-only", "--pseudonymous", "--code", "after-deadline", "--max-file-bytes", "500")
     made = command(
         *(
             "board",
@@ -45,7 +45,7 @@ def test_a_board_is_made_with_all_settings(command: Command) -> None:
     assert made["max_file_bytes"] == 500
     assert made["review_tags"] == ["stream"]
     assert made["freeze_at"] == "2099-01-01T00:00:00+00:00"
-    assert "identity (closed)" in command("board", "list").out
+    assert "identity (members only)" in command("board", "list").out
 
 
 def test_a_preview_changes_nothing_and_shows_both_sides(command: Command, board: str) -> None:
@@ -183,7 +183,7 @@ def test_a_sync_names_the_device_that_it_leaves_out(command: Command, home: Path
 def test_figures_are_shown(command: Command, board: str) -> None:
     command("submit", "kernel.py", "--no-wait")
     ended = command("admin", "stats", "--last-day")
-    assert "1 submissions (1 different) by 1 users; 1 jobs wait, 0 run" in ended.out
+    assert "1 submission (1 different) by 1 user; 1 job waits, 0 run" in ended.out
     body = command("admin", "stats", "--board", board, "--json").body
     assert (body["board"], body["submissions"], body["waiting"], body["devices"]) == (board, 1, 1, [])
 

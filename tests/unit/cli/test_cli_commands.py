@@ -618,3 +618,13 @@ def test_a_submission_here_is_judged_by_the_running_server(
         ended = command("submit", "kernel.py", "--board", board)
     assert ended.code == (5 if leaves else 7)
     assert ("judged by the command" in ended.err) is leaves
+
+
+def test_a_misspelt_variable_is_named_once_on_standard_error(command, monkeypatch) -> None:
+    logs.warn_once.cache_clear()
+    monkeypatch.setenv("KERNELCUP_PRT", "9000")
+    ended = command("board", "list", "--json")
+    assert (ended.code, json.loads(ended.out)) == (0, {"leaderboards": []})
+    told = "warning: KERNELCUP_PRT is no setting and is ignored; did you mean KERNELCUP_PORT?\n"
+    assert ended.err == told
+    assert command("board", "list").err == ""

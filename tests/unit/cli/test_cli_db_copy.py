@@ -20,7 +20,7 @@ def test_the_copy_is_what_the_configuration_names_next(
     (home / "files").mkdir()
     copied = command("db", "copy", f"sqlite:///{home.parent / 'target.db'}")
     assert copied.code == 0
-    assert "\nleaderboards: 1 rows, sha256 " in copied.out
+    assert "\nleaderboards: 1 row, sha256 " in copied.out
     assert "rows are equal; name the copy in KERNELCUP_DATABASE" in copied.out
     assert copied.out.endswith(f"changes: {home / 'files'}, {home / 'kernelcup.toml'}\n")
     monkeypatch.setenv("KERNELCUP_DATABASE", f"sqlite:///{home.parent / 'target.db'}")

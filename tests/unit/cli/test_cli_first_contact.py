@@ -119,6 +119,17 @@ def test_a_database_in_use_is_not_replaced(command: Command, home: Path, devices
     assert "double" not in command("board", "list").out
 
 
+def test_a_copy_made_while_a_server_ran_does_not_bring_the_server_back(command: Command, home: Path) -> None:
+    command("db", "upgrade")
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as here:
+        now = datetime.now(UTC)
+        dispatchers.check_in(here, owner="elsewhere:1:x", devices=[], started_at=now, draining=False, now=now)
+        command("db", "backup", "copy")
+        dispatchers.check_out(here, "elsewhere:1:x")
+    for _ in range(2):
+        assert command("db", "restore", "copy", "--yes").code == 0
+
+
 def test_the_first_upgrade_makes_the_tables(command: Command, home: Path) -> None:
     (home / "kernelcup.db").unlink()
     assert command("db", "upgrade").out.startswith("the database has its tables now (revision ")

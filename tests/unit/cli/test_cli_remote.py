@@ -426,7 +426,7 @@ def test_a_task_is_replaced_and_its_results_are_judged_again(
     before = get_board(db, "mine").task_hash
     text = (task_folder / "task.yml").read_text()
     (task_folder / "task.yml").write_text(text.replace("size: 1024", "size: 2048"))
-    ended = command("board", "update", "mine", str(task_folder), "--yes", "--rejudge", "--closed")
+    ended = command("board", "update", "mine", str(task_folder), "--yes", "--rejudge", "--members-only")
     assert ended.code == 0, ended.err
     assert "benchmarks" in ended.out
     assert "1 ranked results are judged again" in ended.out

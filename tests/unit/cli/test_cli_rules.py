@@ -266,7 +266,7 @@ def test_a_class_list_is_imported(
     monkeypatch.setattr("sys.stdin", Stdin())
     again = door("admin", "members", "import", board, "-")
     assert again.out == f"{code}  Zoë\n"
-    assert "0 new members, 1 were members already, 1 codes" in again.err
+    assert "0 new members, 1 was a member already, 1 code" in again.err
 
 
 def test_a_list_that_cannot_be_read_is_refused(door: Door, board: str, tmp_path: Path) -> None:
@@ -320,12 +320,12 @@ def test_results_are_judged_again_after_a_look(door: Door, db: Database, judged:
     assert (plan["jobs"], plan["by_device"], plan["dry_run"]) == (1, {"H100": 1}, True)
     assert plan["standing"] == 1
     seen = door("admin", "rejudge", "double", "--only-best")
-    assert "to judge again: 1 results of 1 submissions (H100 1)" in seen.out
+    assert "to judge again: 1 result of 1 submission (H100 1)" in seen.out
     assert (seen.code, "inspect with --dry-run, confirm with --yes" in seen.err) == (3, True)
     assert body_of(door("admin", "rejudge", "double", "--json"))["error"]["code"] == "invalid_value"
     assert show_submission(db, judged).ended
     done = door("admin", "rejudge", "double", "--device", "h100", "--yes")
-    assert "1 results are judged again" in done.out
+    assert "1 result is judged again" in done.out
     assert not show_submission(db, judged).ended
     nothing = door("admin", "rejudge", "--submission", str(judged), "--yes")
     assert (
@@ -411,7 +411,7 @@ def test_a_problem_set_is_synced_where_the_command_works(
 
 def test_options_that_a_server_does_not_take_are_refused(command: Command, server: str, sign_in: Any) -> None:
     sign_in("root", Role.ADMIN)
-    for option in (["--prefix", "x-"], ["--closed"], ["--rejudge"], ["--user", "eve"]):
+    for option in (["--prefix", "x-"], ["--members-only"], ["--rejudge"], ["--user", "eve"]):
         ended = command("board", "sync", "https://example.org/problems", "--server", server, *option)
         assert (ended.code, option[0] in ended.err) == (3, True), option
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.tasks.imports import import_task
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.problem_set import check_path
 from kernelcup.tasks.scaffold import copy_example, new_task
@@ -34,9 +36,9 @@ def test_all_written_files_are_named_and_readable(tmp_path):
 
 def test_the_name_stands_in_the_description(tmp_path):
     new_task(tmp_path / "a")
-    new_task(tmp_path / "b", name="My Kernel")
+    new_task(tmp_path / "other", name="my-kernel")
     assert load_task(tmp_path / "a").description.startswith("# a\n")
-    assert load_task(tmp_path / "b").description.startswith("# My Kernel\n")
+    assert load_task(tmp_path / "other").description.startswith("# my-kernel\n")
 
 
 def test_an_empty_folder_will_do(tmp_path):
@@ -57,11 +59,26 @@ def test_a_file_is_no_folder(tmp_path, below):
         new_task(tmp_path / "mine" / below)
 
 
-@pytest.mark.parametrize("name", ["", "a\nlang: cu", "x: y", "é", "a" * 65])
-def test_an_odd_name_is_refused(tmp_path, name):
-    with pytest.raises(InvalidValue):
+@pytest.mark.parametrize("name", ["", "a\nlang: cu", "x: y", "é", "a" * 65, "My Task", "docs"])
+def test_a_name_that_no_leaderboard_can_have_is_refused(tmp_path, name):
+    with pytest.raises(InvalidValue, match=f"^Task name {re.escape(repr(name))}"):
         new_task(tmp_path / "a", name=name)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_whose_name_no_leaderboard_can_have_is_not_made(tmp_path):
+    problem = tmp_path / "problem.py"
+    problem.write_text("class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n")
+    folder = tmp_path / "My Task"
+    for write in (
+        lambda: new_task(folder),
+        lambda: new_task(folder, name="mine"),
+        lambda: copy_example(shipped_tasks()["identity-py"], folder),
+        lambda: import_task(problem, folder),
+    ):
+        with pytest.raises(InvalidValue, match=r"^Task name 'My Task': expected at most 64 letters"):
+            write()
+    assert not folder.exists()
 
 
 def test_a_copied_example_has_all_that_judges_it(tmp_path):

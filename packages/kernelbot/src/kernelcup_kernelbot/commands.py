@@ -14,6 +14,7 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.reporting.phrases import plural
 
 app = typer.Typer(
     name="kernelbot",
@@ -160,7 +161,9 @@ def compare(
         found = compared(source, db)
     page.write_text(found.as_page(), encoding="utf-8")
     table.write_text(found.as_csv(), encoding="utf-8")
-    typer.echo(f"{len(found.pairs)} results compared, {found.open} not judged here yet: {page}, {table}")
+    typer.echo(
+        f"{plural(len(found.pairs), 'result')} compared, {found.open} not judged here yet: {page}, {table}"
+    )
 
 
 def _pairs(text: str) -> dict[str, str]:

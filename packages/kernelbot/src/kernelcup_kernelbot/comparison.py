@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from jinja2 import Environment, Template
 
 from kernelcup.engine import Database
+from kernelcup.reporting.phrases import plural
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import estimates
 from kernelcup_kernelbot.importing.places import places_of
@@ -210,4 +211,6 @@ def _spread(values: Sequence[float]) -> tuple[float, float] | None:
 @cache
 def _template() -> Template:
     text = resources.files("kernelcup_kernelbot").joinpath("comparison.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["plural"] = plural
+    return environment.from_string(text)

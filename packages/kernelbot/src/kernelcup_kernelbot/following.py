@@ -197,7 +197,7 @@ class Follower:
     def _post(self, board: str, body: object, headers: dict[str, str], acting: dict[str, str]) -> int:
         try:
             return int(self.client.request("POST", "/submissions", json=body, headers=headers)["id"])
-        except NotFound:  # a closed leaderboard, of which its author is no member yet
+        except NotFound:  # a members-only leaderboard, of which its author is no member yet
             name = quote(self.client.request("GET", "/me", headers=acting)["name"], safe="")
             self.client.request("PUT", f"/leaderboards/{quote(board, safe='')}/members/{name}", json={})
             return int(self.client.request("POST", "/submissions", json=body, headers=headers)["id"])

@@ -15,6 +15,7 @@ from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.engine import Database
+from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.tables import CodeRow, IdentityRow, LeaderboardRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
@@ -46,10 +47,10 @@ class Returned:
 
     def lines(self) -> list[str]:
         """Return what to tell the operator."""
-        rows = [f"{table}: {self.written[table]} rows" for table in ("user_info", *NUMBERED)]
+        rows = [f"{table}: {plural(self.written[table], 'row')}" for table in ("user_info", *NUMBERED)]
         others = [f"left out: {count}, {reason}" for reason, count in sorted(self.left_out.items())]
         moved = [f"submission {here} has number {there} there" for here, there in self.renumbered]
-        return [*rows, f"there already: {self.there_already} submissions", *others, *moved]
+        return [*rows, f"there already: {plural(self.there_already, 'submission')}", *others, *moved]
 
 
 def give_back(

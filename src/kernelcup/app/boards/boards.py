@@ -32,22 +32,12 @@ from kernelcup.domain import (
 )
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.names import check_board_name
 from kernelcup_harness.protocol import Backend, HarnessKind
 
-LONGEST_NAME = 64
 LARGEST_SIZE_LIMIT = 16 << 20
 SMALLEST_SHARE, LARGEST_SHARE = 0.01, 100.0
 MOST_REVIEW_TAGS = 50
-
-# First path segments of the web site's addresses: the existing client puts leaderboard names there too.
-RESERVED_NAMES = frozenset(
-    (
-        "account admin api assets auth b boards device docket docs e events favicon.ico feed.atom gpus health "
-        "healthz invites jobs join leaderboards livez llms.txt login logout mcp metrics new openapi.json profile queue "
-        "readyz redoc robots.txt s signin signout start static status submission submission_count submissions "
-        "tokens u user users "
-    ).split()
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,17 +259,6 @@ def check_manages(db: Database, actor: Actor, name: str) -> None:
     """Raise the errors of :func:`find_managed`, before anything costly is done for the actor."""
     with db.read() as session:
         find_managed(session, name, actor)
-
-
-def check_board_name(name: str) -> None:
-    """Raise ``InvalidValue`` if a leaderboard cannot have this name."""
-    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", name):
-        raise InvalidValue(
-            f"Leaderboard name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
-            "the first a letter or digit."
-        )
-    if name.lower() in RESERVED_NAMES or name.lower().endswith(".json"):
-        raise InvalidValue(f"Leaderboard name {name!r} is reserved for an address of the web site.")
 
 
 def check_free(db: Database, name: str) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated
 from kernelcup.app import access
 from kernelcup.app.boards.boards import (
     NewBoard,
-    check_board_name,
     check_manages,
     check_new,
     find_managed,
@@ -28,6 +27,7 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.names import check_board_name
 
 _TASK = Given(
     metavar="TASK",

@@ -23,6 +23,7 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, NotFound, UserError
+from kernelcup.names import check_board_name
 from kernelcup.tasks.problem_set import ProblemEntry, survey_problem_set
 from kernelcup.tasks.sources.roots import ENDINGS
 from kernelcup_harness.protocol import HarnessKind
@@ -306,7 +307,7 @@ class _Sync:
             self.skip(name, why, is_over=True)
             return
         options = self.options
-        board_rules.check_board_name(name)
+        check_board_name(name)
         devices = self.devices(name, entry)
         if options.preview:
             notes = choose_judging(entry.task, options.harness, devices, None).notes[:1]

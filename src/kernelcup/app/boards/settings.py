@@ -56,7 +56,7 @@ GIVEN: Mapping[str, Given] = {
         help="After the deadline: closed, unranked (tests, benchmarks, profiles) or practice (ranked apart, too).",
     ),
     "visibility": Given(
-        options=("--closed/--public",), help="Whether only members and managers see the leaderboard."
+        options=("--members-only/--public",), help="Whether only members and managers see the leaderboard."
     ),
     "pseudonymous": Given(
         options=("--pseudonymous/--no-pseudonymous",),

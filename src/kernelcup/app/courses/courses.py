@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.boards import LONGEST_NAME, find_managed
+from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.queries import boards as all_boards
 from kernelcup.app.courses.queries import courses, members
 from kernelcup.app.operation import BOARD, BOARDS, Given, operation
@@ -17,6 +16,7 @@ from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.domain.answers import Course
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
+from kernelcup.names import LONGEST_NAME, check_name
 
 CourseName = Annotated[str, Given(metavar="COURSE", help="Name of the course.")]
 BoardOfCourse = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
@@ -59,7 +59,7 @@ def create(
         Conflict: It is taken, or a leaderboard belongs to another course.
     """
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
-    check_course_name(name)
+    check_name("Course", name)
     with db.write(durable=True) as session:
         targets = [_lock(session, each, actor) for each in dict.fromkeys(boards or ())]
         if actor.user_id is None and not targets:
@@ -99,7 +99,7 @@ def rename(
     now: datetime,
 ) -> CourseView:
     """Give a course another name. Raise ``Conflict`` if it is taken."""
-    check_course_name(new_name)
+    check_name("Course", new_name)
     with db.write(durable=True) as session:
         course = managed(session, name, actor)
         courses.change(session, course.id, name=new_name, rules=course.rules, of_board=False)
@@ -144,7 +144,7 @@ def add_board(
 def remove_board(
     db: Database, actor: Actor, name: CourseName, board: BoardOfCourse, *, now: datetime
 ) -> CourseView:
-    """Take a leaderboard out of a course: if it is closed, its members do not see it any more.
+    """Take a leaderboard out of a course: if it is members-only, its members do not see it any more.
 
     Raises:
         NotFound: It is not in the course.
@@ -227,15 +227,6 @@ def boards_of(session: Session, course: Course) -> list[Leaderboard]:
     ids = courses.board_ids(session, course.id)
     known = all_boards.some(session, ids)
     return [known[each] for each in ids]
-
-
-def check_course_name(name: str) -> None:
-    """Raise ``InvalidValue`` if a course cannot have this name."""
-    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", name):
-        raise InvalidValue(
-            f"Course name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
-            "the first a letter or digit."
-        )
 
 
 def _belongs(session: Session, course: Course, viewer: Actor) -> bool:

@@ -16,6 +16,7 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.reporting.phrases import plural
 
 MOST_DAYS = 365
 
@@ -59,7 +60,8 @@ def extend(
                 granted.append(Extension(leaderboard=board.name, until=until))
         if not granted:
             raise InvalidValue(
-                f"No leaderboard of {course.name!r} has a deadline that {days} days move into the future."
+                f"No leaderboard of {course.name!r} has a deadline that {plural(days, 'day moves', 'days move')} "
+                "into the future."
             )
         detail = {"user": found, "days": days}
         audit_log.record(session, actor, "course.extend", f"course:{course.name}", detail, now)

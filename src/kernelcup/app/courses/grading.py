@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from kernelcup.domain import Ruling
 from kernelcup.errors import InvalidValue
+from kernelcup.reporting.phrases import plural
 from kernelcup_harness.protocol import Verdict
 
 DAY_S = 86_400
@@ -159,8 +160,8 @@ def grade(rules: Rules, attempts: Sequence[Attempt]) -> Points:
         return Points(points=0.0, because="No ranked submission was judged yet.")
     inside = [each for each in attempts if each.late_days <= rules.late_days]
     if not inside:
-        told = f"Submission {attempts[-1].submission} came {_days(attempts[-1].late_days)} late"
-        return Points(points=0.0, because=f"{told}; the rules allow {_days(rules.late_days)}.")
+        told = f"Submission {attempts[-1].submission} came {plural(attempts[-1].late_days, 'day')} late"
+        return Points(points=0.0, because=f"{told}; the rules allow {plural(rules.late_days, 'day')}.")
     if rules.is_last:
         last = max(each.submission for each in inside)
         inside = [each for each in inside if each.submission == last]
@@ -186,7 +187,7 @@ def _points(rules: Rules, attempt: Attempt) -> Points:
         parts.append(f"capped at {rules.cap:g}")
     if attempt.late_days:
         less = min(points, rules.late_penalty * attempt.late_days)
-        parts.append(f"less {less:g} for {_days(attempt.late_days)} late")
+        parts.append(f"less {less:g} for {plural(attempt.late_days, 'day')} late")
         points -= less
     if not attempt.is_timed and any(each.kind is not Kind.CORRECT for each in rules.lines):
         parts.append("times mean nothing on this device, so only correctness counts")
@@ -234,10 +235,6 @@ def _refused(attempt: Attempt) -> str:
         case Ruling.OUTDATED:
             return "was judged by an earlier version of the task, so it has to be judged again"
     return "has no result"
-
-
-def _days(count: int) -> str:
-    return f"{count} day" if count == 1 else f"{count} days"
 
 
 def days_late(submitted_at: datetime, deadline: datetime | None) -> int:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.board_events import check_event, check_event_name
+from kernelcup.app.boards.board_events import check_event
 from kernelcup.app.boards.boards import creator_id, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.events.queries import events, teams
@@ -25,6 +25,7 @@ from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
 from kernelcup.domain.events import Event, EventSettings
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
+from kernelcup.names import check_name
 
 EventName = Annotated[str, Given(metavar="EVENT", help="Name of the event.")]
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -47,7 +48,7 @@ def create_event(
         Conflict: The name is taken.
     """
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
-    check_event_name(name)
+    check_name("Event", name)
     settings = _settings(EventSettings(), changes)
     with db.write(durable=True) as session:
         owner = creator_id(session, creator or actor, now=now)

@@ -1,4 +1,4 @@
-"""From the qualifier to the final: the first of the table of points become members of a closed leaderboard."""
+"""From the qualifier to the final: the first of the table of points become members of a members-only leaderboard."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ def advance(
     db: Database,
     actor: Actor,
     event: EventName,
-    board: Annotated[str, Given(options=("--to",), key=BOARD, help="The closed leaderboard of the final.")],
+    board: Annotated[
+        str, Given(options=("--to",), key=BOARD, help="The members-only leaderboard of the final.")
+    ],
     *,
     first: Annotated[
         int, Given(options=("--first",), least=1, most=10_000, help="How many places of the table of points.")
     ],
     now: datetime,
 ) -> Advanced:
-    """Make the first of the table of points members of a closed leaderboard, whole teams and shared places included.
+    """Make the first of the table of points members of a members-only leaderboard, in whole teams.
 
     The points are those that you see, also of frozen leaderboards; those of the final itself do not count.
 
     Raises:
-        InvalidValue: The leaderboard is not closed.
+        InvalidValue: The leaderboard is not members-only.
         Conflict: The table is empty, or you see pseudonyms in it.
     """
     with db.read() as session:
@@ -64,7 +66,7 @@ def advance(
         target = find_managed(session, board, actor)
         if target.visibility is not Visibility.CLOSED:
             raise InvalidValue(
-                f"Leaderboard {target.name!r} is public; close it first, so that a final has members."
+                f"Leaderboard {target.name!r} is public; make it members-only first, so that a final has members."
             )
         people: dict[int, str] = {}
         for row in chosen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from kernelcup.app.machines.process_identity import is_gone
 from kernelcup.app.machines.queries import dispatchers
@@ -50,6 +50,12 @@ def check_out(db: Database, owner: str) -> None:
     """Remove a server that ends."""
     with db.write() as session:
         dispatchers.remove(session, owner)
+
+
+def forget_all(db: Database) -> None:
+    """Remove all servers, of a database that none uses."""
+    with db.write() as session:
+        dispatchers.remove_silent(session, before=datetime.max.replace(tzinfo=UTC))
 
 
 def alive(

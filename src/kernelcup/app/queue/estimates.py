@@ -19,6 +19,7 @@ from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.domain.answers import Reservation
 from kernelcup.engine import Database, Session
+from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode
 
@@ -253,4 +254,4 @@ def _place(before: int) -> str:
         return f"more than {backlog.MOST_COUNTED} jobs are ahead"
     if before == 0:
         return "next to start"
-    return "1 job is ahead" if before == 1 else f"{before} jobs are ahead"
+    return f"{plural(before, 'job is', 'jobs are')} ahead"

@@ -25,7 +25,7 @@ from kernelcup.app.submissions.submissions import is_published
 from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
-from kernelcup.reporting.phrases import code_rule
+from kernelcup.reporting.phrases import code_rule, plural
 
 READER = Actor(user_id=None, name="", role=Role.PARTICIPANT, scopes=frozenset({Scope.READ}))
 """Who sees a leaderboard and does not manage it."""
@@ -137,7 +137,8 @@ def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 def card(name: str, found: Sequence[Dataset], now: datetime) -> str:
     """Return the data card: what the rows are, how they came about, and what may be done with them."""
     parts = [
-        f"## {each.board.name}\n\n{len(each.rows)} results of {len({row['user'] for row in each.rows})} participants "
+        f"## {each.board.name}\n\n{plural(len(each.rows), 'result')} "
+        f"of {plural(len({row['user'] for row in each.rows}), 'participant')} "
         f"on {', '.join(each.board.devices)}. {code_rule(each.board)} {licence_text(each.board.licence)}\n"
         for each in found
     ]

@@ -327,7 +327,7 @@ def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submiss
         raise NotFound(f"There is no job {job_id}.")
     board = find_board(session, submission.leaderboard)
     if not access.sees_board(session, actor, board):
-        raise NotFound(f"There is no job {job_id}.")  # do not reveal a closed leaderboard's name
+        raise NotFound(f"There is no job {job_id}.")  # do not reveal a members-only leaderboard's name
     access.check_manages_board(session, actor, board)
     return locked[0], submission, board
 

@@ -76,7 +76,7 @@ def admit(
         new: What is submitted.
         stops: What is paused.
         person: Whose submission it will be.
-        viewer: The actor who asks; closed leaderboards exist only for those who may see them.
+        viewer: The actor who asks; members-only leaderboards exist only for those who may see them.
         now: When it arrived.
     """
     target = _board(session, new, viewer)

@@ -22,7 +22,7 @@ from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.client.requests import path_of
 from kernelcup.domain import PauseScope
 from kernelcup.errors import InvalidValue
-from kernelcup.reporting.phrases import about, score_value
+from kernelcup.reporting.phrases import about, plural, score_value
 
 Json = Mapping[str, Any]
 
@@ -138,11 +138,13 @@ def _rejudge(group: app_commands.Group, parts: Parts) -> None:
 
 def plan_text(plan: RejudgePlan) -> str:
     """Return the consequences of judging again, before or after."""
-    verb = "would be" if plan.dry_run else "are"
+    verb = "would be" if plan.dry_run else "is" if plan.jobs == 1 else "are"
     if not plan.jobs:
         lines = ["There is nothing to judge again."]
     else:
-        lines = [f"**{plan.jobs} jobs** of {plan.submissions} submissions {verb} judged again."]
+        lines = [
+            f"**{plural(plan.jobs, 'job')}** of {plural(plan.submissions, 'submission')} {verb} judged again."
+        ]
         lines += [f"- {texts.code(device)}: {count}" for device, count in plan.by_device.items()]
         lines.append(f"{plan.standing} of them are in the standings and may change them.")
         if plan.other_version:
@@ -231,7 +233,7 @@ def stats_text(found: Stats) -> str:
         for key in ("submissions", "users", "unique_codes", "waiting", "running")
     ]
     for device in found.devices:
-        lines.append(f"{device.device}: {device.runs} runs, {device.passed} passed")
+        lines.append(f"{device.device}: {plural(device.runs, 'run')}, {device.passed} passed")
         lines.append(f"  {device.run_s:.0f} s of GPU time, {_delay(device.mean_delay_s)} mean wait")
     if found.top_users:
         lines.append("most GPU time:")

@@ -36,7 +36,7 @@ def _change(group: app_commands.Group, parts: Parts) -> None:
         leaderboard_name="Which one",
         deadline=f"YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows; or {NO_DEADLINE}",
         gpus="All its GPUs from now on, with commas between",
-        closed="Whether only those with an invite see it",
+        members_only="Whether only those with an invite see it",
         task_zip="Its new task: a zipped folder, or one file with the reference code",
         rejudge="With a new task, judge the ranked results again",
     )
@@ -46,12 +46,12 @@ def _change(group: app_commands.Group, parts: Parts) -> None:
         leaderboard_name: str,
         deadline: str | None = None,
         gpus: str | None = None,
-        closed: bool | None = None,
+        members_only: bool | None = None,
         task_zip: discord.Attachment | None = None,
         rejudge: bool = False,
     ) -> None:
         await begin(parts, interaction)
-        settings = _settings(deadline, gpus, closed)
+        settings = _settings(deadline, gpus, members_only)
         if not settings and task_zip is None:
             raise InvalidValue("Say what is to be changed.")
         files: Sequence[Upload] = ()
@@ -61,14 +61,14 @@ def _change(group: app_commands.Group, parts: Parts) -> None:
         await _ask(parts, interaction, leaderboard_name, settings, files, rejudge=rejudge)
 
 
-def _settings(deadline: str | None, gpus: str | None, closed: bool | None) -> dict[str, Any]:
+def _settings(deadline: str | None, gpus: str | None, members_only: bool | None) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if deadline is not None:
         settings["deadline"] = None if deadline.strip().lower() == NO_DEADLINE else deadline
     if gpus is not None:
         settings["devices"] = split_names(gpus)
-    if closed is not None:
-        settings["visibility"] = "closed" if closed else "public"
+    if members_only is not None:
+        settings["visibility"] = "closed" if members_only else "public"
     return settings
 
 

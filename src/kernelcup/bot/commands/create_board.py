@@ -48,7 +48,7 @@ def _create(group: app_commands.Group, parts: Parts) -> None:
         deadline="YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows",
         task_zip="The task: a zipped folder, or one file with the reference code",
         gpus="GPUs, separated by commas; default: choose from a menu",
-        closed="Only users with an invite see it",
+        members_only="Only users with an invite see it",
         harness="The judging code: ours, or the task's own",
         trust="Which times rank: any (each marked), or only replayed or witnessed times",
         duel="Whether a new first place must win a duel against the old one",
@@ -59,7 +59,7 @@ def _create(group: app_commands.Group, parts: Parts) -> None:
         deadline: str,
         task_zip: discord.Attachment,
         gpus: str | None = None,
-        closed: bool = False,
+        members_only: bool = False,
         harness: Harness | None = None,
         trust: Trust | None = None,
         duel: bool = False,
@@ -69,7 +69,7 @@ def _create(group: app_commands.Group, parts: Parts) -> None:
         settings: dict[str, Any] = {
             "name": leaderboard_name,
             "deadline": deadline,
-            "visibility": "closed" if closed else "public",
+            "visibility": "closed" if members_only else "public",
         }
         if harness is not None:
             settings["harness"] = harness

@@ -1,4 +1,4 @@
-"""Commands for the invite codes of closed leaderboards. The API checks permissions."""
+"""Commands for the invite codes of members-only leaderboards. The API checks permissions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
+from kernelcup.reporting.phrases import plural
 
 LARGEST_CODES = 50
 """Number of invite codes shown in a message; more come as a file."""
@@ -17,7 +18,7 @@ LARGEST_CODES = 50
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
-    invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for closed leaderboards")
+    invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for members-only leaderboards")
     for add in (_make_invites, _list_invites, _revoke_invite):
         add(invites, parts)
 
@@ -45,7 +46,7 @@ def _make_invites(group: app_commands.Group, parts: Parts) -> None:
             label=label,
         )
         codes = "\n".join(made.codes)
-        text = f"{count} codes for {texts.code(leaderboard_name)}; each lets one person in:"
+        text = f"{plural(count, 'code')} for {texts.code(leaderboard_name)}; each lets one person in:"
         if count > LARGEST_CODES:
             file = texts.Attached(f"invites-{texts.file_name(leaderboard_name)}.txt", codes.encode())
             await replies.answer(interaction, text, files=[file])

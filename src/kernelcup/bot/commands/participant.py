@@ -181,7 +181,7 @@ def _add_submissions(group: app_commands.Group, parts: Parts) -> None:
 
 
 def _add_join(group: app_commands.Group, parts: Parts) -> None:
-    @group.command(name="join", description="Join closed leaderboards with an invite code")
+    @group.command(name="join", description="Join members-only leaderboards with an invite code")
     @app_commands.describe(code="The code; only you see it")
     async def join(interaction: discord.Interaction, code: app_commands.Range[str, 1, 200]) -> None:
         await looking.join(interaction, parts, code)

@@ -26,7 +26,7 @@ from kernelcup.bot.messages.texts import Attached
 from kernelcup.client.requests import path_of
 from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
-from kernelcup.reporting.phrases import CORRECT, rank_text, score_value
+from kernelcup.reporting.phrases import CORRECT, plural, rank_text, score_value
 from kernelcup.reporting.words import verdict_text
 
 BOARDS_A_PAGE = 5
@@ -197,7 +197,7 @@ async def cancel(interaction: discord.Interaction, parts: Parts, number: int) ->
     await think(interaction)
     done = await parts.api.send("POST", f"/submissions/{number}/cancel", who(interaction))
     count = done["cancelled_jobs"]
-    text = f"🚫 Cancelled {count} job{'s' if count != 1 else ''} of submission #{number}."
+    text = f"🚫 Cancelled {plural(count, 'job')} of submission #{number}."
     await answer(interaction, text if count else f"Submission #{number} had no unfinished jobs to cancel.")
 
 

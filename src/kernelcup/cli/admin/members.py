@@ -20,6 +20,7 @@ from kernelcup.cli.options import BoardArgument, JsonOption
 from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain.answers import Invite, Member
 from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.reporting.phrases import plural
 
 LARGEST_LIST_BYTES = 1_000_000
 STDIN = "-"
@@ -147,8 +148,9 @@ def _tell_import(named: str, kind: str, result: ImportResult, *, as_json: bool) 
     if as_json:
         typer.echo(json.dumps(fields(result) | {kind: named}))
         return
-    told = f"{named}: {len(result.added)} new members, {len(result.already)} were members already"
-    typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
+    known = plural(len(result.already), "was a member", "were members")
+    told = f"{named}: {plural(len(result.added), 'new member')}, {known} already"
+    typer.echo(plain(f"{told}, {plural(len(result.codes), 'code')}"), err=True)
     if result.without_account:
         absent = ", ".join(result.without_account)
         typer.echo(plain(f"without an account, so these got a code: {absent}"), err=True)

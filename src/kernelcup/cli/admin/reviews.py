@@ -22,7 +22,7 @@ from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines
-from kernelcup.reporting.phrases import duration
+from kernelcup.reporting.phrases import duration, plural
 
 if TYPE_CHECKING:
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
@@ -83,7 +83,9 @@ def rejudge(
     if as_json:
         typer.echo(json.dumps(fields(plan)))
     elif not plan.dry_run:
-        typer.echo(f"{plan.jobs} results are judged again; current results count until then")
+        typer.echo(
+            f"{plural(plan.jobs, 'result is', 'results are')} judged again; current results count until then"
+        )
 
 
 def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
@@ -92,7 +94,7 @@ def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
         return
     if as_json or not sys.stdin.isatty():
         raise InvalidValue("not a terminal: inspect with --dry-run, confirm with --yes")
-    typer.confirm(f"Judge {plan.jobs} results again?", abort=True)
+    typer.confirm(f"Judge {plural(plan.jobs, 'result')} again?", abort=True)
 
 
 def list_lines(answer: Answer) -> Iterable[str]:
@@ -181,7 +183,8 @@ def show_plan(plan: RejudgePlan) -> None:
         typer.echo("there is nothing to judge again")
     else:
         where = ", ".join(f"{device} {jobs}" for device, jobs in plan.by_device.items())
-        typer.echo(plain(f"to judge again: {plan.jobs} results of {plan.submissions} submissions ({where})"))
+        told = f"{plural(plan.jobs, 'result')} of {plural(plan.submissions, 'submission')}"
+        typer.echo(plain(f"to judge again: {told} ({where})"))
         typer.echo(
             f"  {plan.standing} are in the standings, {plan.other_version} belong to another version of "
             f"the task; {taking(plan)}"

@@ -15,6 +15,7 @@ from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
 from kernelcup.cli.show.output import fields
+from kernelcup.reporting.phrases import plural
 
 
 @with_backend
@@ -39,8 +40,8 @@ def show_stats(found: Stats) -> None:
     where = f"leaderboard {found.board}" if found.board is not None else "all leaderboards"
     when = "" if found.since is None else f" since {found.since:%Y-%m-%d %H:%M:%S} UTC"
     typer.echo(
-        f"{where}{when}: {found.submissions} submissions ({found.unique_codes} different) "
-        f"by {found.users} users; {found.waiting} jobs wait, {found.running} run"
+        f"{where}{when}: {plural(found.submissions, 'submission')} ({found.unique_codes} different) "
+        f"by {plural(found.users, 'user')}; {plural(found.waiting, 'job waits', 'jobs wait')}, {found.running} run"
     )
     out = terminal.console()
     if found.devices:

@@ -16,8 +16,8 @@ GROUPS = {
     "token": "Create, list and revoke tokens.",
     "limit": "Limits on submissions in a period of time.",
     "late": "Users who may submit after the deadline.",
-    "invite": "Invite codes for closed leaderboards.",
-    "members": "Members of closed leaderboards.",
+    "invite": "Invite codes for members-only leaderboards.",
+    "members": "Members of members-only leaderboards.",
     "machines": "The machines that judge.",
     "reviews": "Results that wait for a decision.",
 }

@@ -173,8 +173,8 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
     if not boards:
         typer.echo(no_board(backend))
     for board in boards:
-        closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
-        typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))
+        audience = " (members only)" if board.visibility is Visibility.CLOSED else ""
+        typer.echo(plain(f"{board.name}{audience}  [{', '.join(board.devices)}]  {times(board)}"))
 
 
 @app.command()

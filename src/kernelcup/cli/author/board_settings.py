@@ -47,7 +47,7 @@ def read(setting: Parameter, value: Any) -> Any:
         return None if is_optional else setting.default
     if isinstance(kind, type) and issubclass(kind, Enum):
         if isinstance(value, bool):
-            value = option.split("/")[not value].lstrip("-")
+            return list(kind)[value]  # of its two members the second is what the option turns on
         words = [str(each.value) for each in kind]
         if (word := value.lower().replace("-", "_")) not in words:
             raise InvalidValue(f"{option} {value}: expected {', '.join(words[:-1])} or {words[-1]}")

@@ -42,9 +42,11 @@ def sync(
     deadline: Annotated[
         str | None, typer.Option("--deadline", help="Replaces each problem's own deadline; none removes it.")
     ] = None,
-    closed: Annotated[
+    members_only: Annotated[
         bool | None,
-        typer.Option("--closed/--public", help="Whether only members and managers see the leaderboard."),
+        typer.Option(
+            "--members-only/--public", help="Whether only members and managers see the leaderboard."
+        ),
     ] = None,
     harness: BoardHarnessOption = None,
     preview: PreviewOption = False,
@@ -82,7 +84,7 @@ def sync(
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
     if backend.server is not None:
-        refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
+        refuse_local_options(prefix=prefix, members_only=members_only, rejudge=rejudge, user=user)
     with working(f"syncing {repository}", quiet=as_json) as say:
         result = backend.call(
             problem_sync.sync,
@@ -97,7 +99,7 @@ def sync(
             harness=kind,
             # A server takes none of these.
             prefix=prefix,
-            visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
+            visibility=None if members_only is None else list(Visibility)[members_only],
             rejudge=rejudge,
             trial=None if backend.server or not run else wiring.make_trial(backend.config, say),
             say=say,
@@ -114,13 +116,13 @@ def sync(
         raise typer.Exit(exit_codes.USER_ERROR)
 
 
-def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
+def refuse_local_options(*, prefix: str, members_only: bool | None, rejudge: bool, user: str | None) -> None:
     """Raise ``InvalidValue`` for sync options that a server does not accept."""
 
     refuse_user(user)
     given = {
         "--prefix": bool(prefix),
-        "--closed/--public": closed is not None,
+        "--members-only/--public": members_only is not None,
         "--rejudge": rejudge,
     }
     for name, is_given in given.items():

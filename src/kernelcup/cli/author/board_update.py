@@ -23,6 +23,7 @@ from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.output import plain, shortened
 from kernelcup.domain import MOMENTS
 from kernelcup.errors import InvalidValue
+from kernelcup.reporting.phrases import plural
 
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import Affected, UpdatePreview
@@ -173,7 +174,7 @@ def show_preview(seen: UpdatePreview) -> None:
         parts = [json.dumps(each) for each in (case.old, case.new) if each is not None]
         typer.echo(plain(f"{case.group} {case.kind}: {' -> '.join(parts)}"))
     for group, (before, after) in seen.hidden.items():
-        typer.echo(f"{group.replace('_', ' ')} changed: {before} -> {after} cases")
+        typer.echo(f"{group.replace('_', ' ')} changed: {before} -> {plural(after, 'case')}")
     show_consequences(seen)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, commands_of, say
+from kernelcup.reporting.phrases import plural
 
 commands = partial(commands_of, "board export")
 
@@ -28,7 +29,7 @@ def pair_lines(answer: Answer) -> Iterable[str]:
         alike = "same text" if pair.is_same_text else f"{pair.percent:.0f} %"
         one, other = (f"{each.label or each.user} #{each.submission}" for each in (pair.first, pair.second))
         yield f"{alike:>9}  {one}  {other}"
-    yield f"{answer.value.compared} files compared. A hint to look, never a verdict."
+    yield f"{plural(answer.value.compared, 'file')} compared. A hint to look, never a verdict."
 
 
 say(handed_in.code_zip, said_as("code"), written_as("code"))

@@ -8,6 +8,7 @@ from functools import partial
 from kernelcup.app.news import webhooks
 from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
 from kernelcup.domain.answers import Webhook
+from kernelcup.reporting.phrases import plural
 
 commands = partial(commands_of, "board webhook", order=("add", "list", "enable", "remove"))
 
@@ -34,9 +35,9 @@ def state_of(webhook: Webhook) -> str:
     waiting = f"; {webhook.waiting} waiting" if webhook.waiting else ""
     if webhook.disabled_at is not None:
         since = f"disabled since {webhook.disabled_at:%Y-%m-%d %H:%M} UTC"
-        return f"{since} after {webhook.failures} failures, the last: {webhook.last_error}{waiting}"
+        return f"{since} after {plural(webhook.failures, 'failure')}, the last: {webhook.last_error}{waiting}"
     if webhook.failures:
-        return f"fails, {webhook.failures} times so far, the last: {webhook.last_error}{waiting}"
+        return f"fails, {plural(webhook.failures, 'time')} so far, the last: {webhook.last_error}{waiting}"
     if webhook.succeeded_at is None:
         return f"not used yet{waiting}"
     return f"works, last used {webhook.succeeded_at:%Y-%m-%d %H:%M} UTC{waiting}"

@@ -12,7 +12,7 @@ import typer
 
 from kernelcup.cli import exit_codes
 from kernelcup.cli.show.output import plain
-from kernelcup.domain import Device, Task
+from kernelcup.domain import OWN_JOB, Device, Task
 from kernelcup.errors import InvalidValue, LaunchError
 from kernelcup_harness.protocol import Backend, Mode, Reason, RunReport, SourceTree, Verdict, to_json
 from kernelcup_harness.protocol.compiled import Compiled, KernelResources
@@ -57,7 +57,7 @@ def compile_here(
 
     if not needs_gpu(code):
         raise InvalidValue("--show: only CUDA C++ (.cu, .cuh) is compiled before it runs")
-    spec = build_job_spec(task, job_id="local", submission=code, mode=Mode.TEST, backend=Backend.CUDA)
+    spec = build_job_spec(task, job_id=OWN_JOB, submission=code, mode=Mode.TEST, backend=Backend.CUDA)
     if code.entry == spec.reference_module:
         # All files of the task are in it already, and a submission would get the name that the task imports.
         spec = dataclasses.replace(spec, submission=code, sources={}, private_files=[], shown_files={})

@@ -30,7 +30,7 @@ from kernelcup.cli.options import (
     ServerOption,
     SubmissionFile,
 )
-from kernelcup.domain import Device, Task
+from kernelcup.domain import OWN_JOB, Device, Task
 from kernelcup.errors import InvalidValue
 from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree, Verdict, to_json
 
@@ -143,7 +143,7 @@ def judge(
 
     spec = build_job_spec(
         task,
-        job_id="local",
+        job_id=OWN_JOB,
         submission=submission,
         mode=mode,
         backend=device.backend,

@@ -29,6 +29,7 @@ from kernelcup.errors import (
     UnknownDevice,
     WaitOver,
 )
+from kernelcup.reporting.phrases import plural
 from kernelcup_harness.protocol import Mode
 
 PAGE = 200
@@ -203,7 +204,7 @@ def cancel(
     if as_json:
         typer.echo(json.dumps(fields(done)))
     else:
-        typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
+        typer.echo(f"{plural(count, 'job')} of submission {submission_id} cancelled")
 
 
 @with_backend

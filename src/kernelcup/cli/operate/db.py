@@ -14,6 +14,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.output import fields
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound
+from kernelcup.reporting.phrases import plural
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -156,6 +157,7 @@ def restore(
     The command refuses while a server uses the database: what it stores would be lost or mixed in. A
     database that is not empty is replaced only with --yes.
     """
+    from kernelcup.app.machines import dispatchers
     from kernelcup.engine import backups, migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
@@ -163,6 +165,7 @@ def restore(
         backups.restore(db, file, replace=yes, check=migrate.check_revision)
         revision = migrate.current_revision(db)
         migrate.upgrade(db)
+        dispatchers.forget_all(db)  # the copy has the heartbeat of the server that wrote while it was made
     if as_json:
         typer.echo(json.dumps({"file": str(file), "revision": revision}))
     else:
@@ -197,8 +200,9 @@ def copy(
         typer.echo(json.dumps({"tables": list(map(fields, tables)), "beside": beside}))
         return
     for each in tables:
-        typer.echo(f"{each.table}: {each.rows:,} rows, sha256 {each.sha256[:16]} on both sides")
-    typer.echo(f"{sum(each.rows for each in tables):,} rows are equal; name the copy in KERNELCUP_DATABASE.")
+        typer.echo(f"{each.table}: {plural(each.rows, 'row')}, sha256 {each.sha256[:16]} on both sides")
+    equal = plural(sum(each.rows for each in tables), "row is", "rows are")
+    typer.echo(f"{equal} equal; name the copy in KERNELCUP_DATABASE.")
     typer.echo(
         f"Not in the database, and to be copied too if the machine changes: {', '.join(beside) or 'nothing'}"
     )

@@ -16,6 +16,7 @@ from kernelcup.reporting.phrases import (
     duel_remark,
     duel_sentence,
     licence_rule,
+    plural,
     remark,
     trust_text,
 )
@@ -56,11 +57,6 @@ def error_title(status: int) -> str:
 def verdict_kind(verdict: str) -> str:
     """Return the style class of a verdict: ``good``, ``bad`` or ``warn``."""
     return VERDICT_KINDS.get(Verdict(verdict), "bad")
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return ``1 person`` or ``41 people``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def value_text(value: object) -> str:

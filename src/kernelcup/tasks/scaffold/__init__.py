@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from kernelcup.errors import InvalidValue
+from kernelcup.names import check_board_name
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.sources.files import LENT, shipped_text
-from kernelcup.tasks.writer import claim
+from kernelcup.tasks.writer import claim_for_task
 
 FILES = (
     "task.yml",
@@ -20,18 +19,16 @@ FILES = (
 )
 # The files end in .txt, so that tools do not mistake them for modules of this package.
 ENDING = ".txt"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
 
 def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
     """Write a task into ``directory``, which must be empty or absent; return the files.
 
-    Raise ``Conflict`` if it is not empty, ``InvalidValue`` for a name with odd characters.
+    Raise ``Conflict`` if it is not empty, ``InvalidValue`` for a name that no leaderboard can have.
     """
     title = name if name is not None else directory.resolve().name
-    if not NAME.fullmatch(title):
-        raise InvalidValue(f"{title!r} is no name for a task: letters, digits, blanks, `.`, `_` and `-` are")
-    claim(directory)
+    check_board_name(title, "Task")
+    claim_for_task(directory)
     written = []
     for file in FILES:
         target = directory / file
@@ -46,9 +43,9 @@ def copy_example(source: Path, directory: Path) -> list[Path]:
 
     Files that KernelCup lends to it are written too, so that the copy has everything that judges it.
 
-    Raise ``Conflict`` if the folder is not empty.
+    Raise ``Conflict`` if the folder is not empty, ``InvalidValue`` for a name that no leaderboard can have.
     """
-    claim(directory)
+    claim_for_task(directory)
     written = []
     folder = source if source.is_dir() else source.parent
     for place in sorted(folder.rglob("*")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
@@ -50,7 +51,8 @@ class SamplerApart:
         return [Sample(*each) for each in self._ask("read")]
 
     def _ask(self, name: str) -> Any:
-        self._line.send(name)
+        with contextlib.suppress(OSError):  # then there is no reply either
+            self._line.send(name)
         return self._reply()
 
     def _reply(self) -> Any:

@@ -11,19 +11,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from kernelcup.app.boards.boards import check_board_name
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.news import newsroom
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import AfterDeadline, BoardSettings, CodePolicy, Leaderboard, NewsKind, Visibility
 from kernelcup.errors import InvalidValue
+from kernelcup.names import LONGEST_NAME, check_board_name
 from kernelcup.tables import NewsRow
 from kernelcup_kernelbot.importing import tasks
 from kernelcup_kernelbot.importing.imported import Imported
 from kernelcup_kernelbot.importing.source import Source, moment
 
-LONGEST_NAME = 64
 BEFORE = timedelta(days=2)
 """How old a leaderboard is at least when it arrives: the opening of a younger one would be news."""
 CREATOR = "kernelbot"

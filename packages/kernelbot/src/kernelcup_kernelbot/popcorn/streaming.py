@@ -28,6 +28,7 @@ from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events import stream as live
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
+from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
@@ -195,7 +196,7 @@ def _news(event: Message) -> str | None:
 def _progress(data: dict[str, Any]) -> str:
     """Return the progress of a stage; its beginning and end have no case number."""
     case, cases = data.get("case"), data.get("cases")
-    where = "" if cases is None else f": {cases} case{'' if cases == 1 else 's'}"
+    where = "" if cases is None else f": {plural(cases, 'case')}"
     return (
         f"Stage {data.get('stage')}{where if case is None or cases is None else f': case {case} of {cases}'}"
     )

@@ -1,4 +1,4 @@
-"""The user's own submissions: list, show, delete; join a closed leaderboard."""
+"""The user's own submissions: list, show, delete; join a members-only leaderboard."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Response, UploadFile
 from starlette.convertors import Convertor, register_url_convertor
 
 from kernelcup.app import access
-from kernelcup.app.boards.boards import RESERVED_NAMES
 from kernelcup.app.queue import estimates
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.submit import submit
@@ -17,6 +16,7 @@ from kernelcup.domain import Actor, Scope, Submission
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.state import Platform
+from kernelcup.names import RESERVED_NAMES
 from kernelcup_harness.protocol import Mode, ProfileOptions
 from kernelcup_kernelbot.popcorn import forms
 from kernelcup_kernelbot.popcorn.auth import Admin, Caller, WebId

@@ -21,7 +21,7 @@ from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.reporting.phrases import CORRECT, place_time, rank_text
+from kernelcup.reporting.phrases import CORRECT, place_time, plural, rank_text
 
 router = APIRouter(route_class=PageRoute)
 
@@ -159,7 +159,7 @@ def draw_card(card: Card) -> bytes:
 
 
 def _subtitle(card: Card) -> str:
-    people = f"{card.count:,} {'person' if card.count == 1 else 'people'} ranked"
+    people = f"{plural(card.count, 'person', 'people')} ranked"
     state = "frozen" if card.frozen else "ended" if card.ended else ""
     return " · ".join(part for part in (f"fastest kernels on {card.device}", people, state) if part)
 

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from markupsafe import Markup, escape
 
 from kernelcup.http.pages.figures import NS, machine_time, moment_text
-from kernelcup.http.pages.wording import plural
-from kernelcup.reporting.phrases import duration
+from kernelcup.reporting.phrases import duration, plural
 
 STEPS = (1, 2, 5)
 MOST_TICKS = 5
@@ -146,7 +145,8 @@ def strips(rows: Sequence[Strip], *, width: int = 640) -> Markup:
         kind = "mark own" if each.own else "mark"
         parts.append(f'<circle class="{kind}" cx="{best}" cy="{y}" r="3.4"/>')
     count = sum(len(each.seconds) for each in shown)
-    return _svg(width, height, f"{count} times of {len(shown)} users; each row is one user's", parts)
+    told = f"{plural(count, 'time')} of {plural(len(shown), 'user')}; each row is one user's"
+    return _svg(width, height, told, parts)
 
 
 def ratios(found: Sequence[float], *, width: int = 400) -> Markup:
