@@ -182,12 +182,12 @@ def tls_server(folder: Path, *, begins: datetime, ends: datetime, name: str = "1
 
 
 @pytest.mark.parametrize(
-    ("lasts", "left", "good"),
-    [(90, 15, True), (90, 13, False), (6, 2, True), (6, 1, False)],
+    ("lasts", "left", "good", "words"),
+    [(90, 15, True, "15 days"), (90, 13, False, "13 days"), (6, 2, True, "2 days"), (6, 1, False, "1 day")],
     ids=["of 90 days", "of 90 days, soon over", "of 6 days", "of 6 days, soon over"],
 )
 def test_a_certificate_is_to_be_renewed_in_time(
-    tmp_path, monkeypatch: pytest.MonkeyPatch, lasts: int, left: int, good: bool
+    tmp_path, monkeypatch: pytest.MonkeyPatch, lasts: int, left: int, good: bool, words: str
 ) -> None:
     now = datetime.now().astimezone()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
@@ -195,7 +195,7 @@ def test_a_certificate_is_to_be_renewed_in_time(
     with tls_server(tmp_path, begins=ends - lasts * DAY, ends=ends) as url:
         (found,) = upkeep.certificate(url, now)
     assert (found.name, is_good(found)) == ("certificate:127.0.0.1", good)
-    assert found.text == f"valid for {left} days" + ("" if good else " (renew it)")
+    assert found.text == f"valid for {words}" + ("" if good else " (renew it)")
 
 
 def test_a_certificate_that_browsers_refuse_is_a_problem(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
