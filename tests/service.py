@@ -114,5 +114,6 @@ def server_url(platform: Platform) -> Iterator[str]:
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:
     """A client of the real web server."""
-    with httpx.Client(base_url=server_url, verify=trusted()) as each:
+    # The first request of a process makes all routes, which takes seconds on a busy machine.
+    with httpx.Client(base_url=server_url, verify=trusted(), timeout=60) as each:
         yield each
