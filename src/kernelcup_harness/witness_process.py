@@ -63,18 +63,20 @@ def samplers() -> list[Sampler] | list[SamplerApart]:
 
 def calibrated(sampler: SamplerApart) -> Sequence[float]:
     """Return what an idle device shows. Raise ``NoCounters`` if it is refused thrice: a busy host makes it too long."""
-    for left in reversed(range(CALIBRATIONS)):
+    refused = NoCounters("an idle device was not looked at")
+    for _ in range(CALIBRATIONS):
         try:
             sampler.start()
             time.sleep(CALIBRATION_S)
             sampler.stop()
-            if len(samples := sampler.read()) >= trace.CALIBRATED:
-                return trace.idle_bytes(samples)
-            raise NoCounters(f"an idle device gave {len(samples)} samples")
-        except NoCounters:
-            if not left:
-                raise
-    return ()
+            samples = sampler.read()
+        except NoCounters as error:
+            refused = error
+            continue
+        if len(samples) >= trace.CALIBRATED:
+            return trace.idle_bytes(samples)
+        refused = NoCounters(f"an idle device gave {len(samples)} samples")
+    raise refused
 
 
 def rank_sampler(device: int) -> Sampler:
