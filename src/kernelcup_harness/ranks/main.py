@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -208,10 +209,31 @@ class RanksClock(WallClock):
         level = TrustLevel.WALL_CLOCK if why else TrustLevel.WITNESSED
         finding = Finding(code="not_witnessed", text=why) if why else Finding(code="launched", text=LAUNCHED)
         findings = [] if why == NO_GPU else [finding]
+        if level is TrustLevel.WITNESSED and (text := rank_times_differ(timing.raw_ns, caller.rank_ns.get(key, []))):
+            findings.append(Finding(code="rank_times_differ", text=text, quarantines=True))
         if late := caller.late_starts.get(key, 0):
             findings.append(Finding(code="late_starts", text=f"{late} calls do not count: a GPU began late"))
         audit = Audit(score_ns=timing.raw_ns, level=level, findings=findings)
         return case.timing(audit) or timing
+
+
+APART = 0.1
+"""How far a score may lie from the time of the slowest rank."""
+
+
+def rank_times_differ(score_ns: float, calls: Sequence[Sequence[float]]) -> str:
+    """Return in words how a score differs from the slowest rank's time, empty if it does not.
+
+    The score counts what passes over the links when no multiprocessor works, which the judge's own copies do as well.
+
+    Args:
+        score_ns: The score.
+        calls: For each call the times of all ranks.
+    """
+    slowest_ns = statistics.median(map(max, calls)) if calls else score_ns
+    if abs(score_ns - slowest_ns) <= APART * slowest_ns:
+        return ""
+    return f"the score is {score_ns / 1e3:.2f} us, and the slowest GPU worked for {slowest_ns / 1e3:.2f} us"
 
 
 SWITCHES = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS")

@@ -12,6 +12,8 @@ WHY = {
     "below_floor": "it is faster than this device can do what the task declares",
     "own_share": "its own kernels take less of the time than this leaderboard asks for",
     "own_share_unknown": "this leaderboard asks that its own kernels take a share of the time, which was not measured",
+    "too_large": "input and answer are too large for the hardware's counters, so nothing checks its time",
+    "rank_times_differ": "its score and the time of its slowest GPU differ",
     "excused_twin": "a wrong answer to an input changed in one element did not count",
 }
 """By the finding's code: the reason shown to the author, without figures of hidden cases."""

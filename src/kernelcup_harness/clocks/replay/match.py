@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
 from kernelcup_harness.clocks import trace
@@ -19,7 +20,7 @@ from kernelcup_harness.clocks.replay.clean_room import CleanRoom
 from kernelcup_harness.clocks.replay.rival import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.clocks.replay.timed_replays import LATEST, Taken
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
-from kernelcup_harness.clocks.replay.witnessed import WitnessFailed
+from kernelcup_harness.clocks.replay.witnessed import Round, WitnessFailed
 from kernelcup_harness.clocks.sampling import TimedCase
 from kernelcup_harness.core.answer import CallFailed, Forged
 from kernelcup_harness.core.check import Wrong
@@ -262,12 +263,24 @@ class Match:
         while len(found) < len(order):
             taken: tuple[list[Taken], list[Taken]] = ([], [])
             rounds = [
-                rooms[who].round_of(run, places[number], self._fresh(), taken[who], number % self._loads)
+                self._blamed(
+                    who,
+                    rooms[who].round_of(run, places[number], self._fresh(), taken[who], number % self._loads),
+                )
                 for number, who in order[len(found) : len(found) + most]
             ]
             # Nothing is added by a watch that cannot be read: it is made again.
             found += witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
         return found
+
+    def _blamed(self, who: int, parts: Round) -> Round:
+        """Return a watched call that blames its side if it fails."""
+
+        def call() -> None:
+            with self._blaming(who):
+                parts.call()
+
+        return replace(parts, call=call)
 
     def _fired(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
         """Return the same by the start gun."""

@@ -21,7 +21,7 @@ from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.replay.witnessed import TRIES, Round, WitnessFailed
 from kernelcup_harness.clocks.samples import is_steady, longer_among_many
 from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES, TimedCase
-from kernelcup_harness.core.answer import Answer, Forged, Form, GuardBroken
+from kernelcup_harness.core.answer import Answer, Forged, GuardBroken
 from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
@@ -61,8 +61,9 @@ WATCH_NS, ROUND_NS = 12e6, 1.2e6
 LONGEST_WATCHED_NS = 10e6
 LATEST = 8
 """The calls by whose times it is decided whether the witness can watch them."""
-LARGEST_WATCHED = 2 << 30
-"""Bytes of input and answer; what the judge does beside a call has to fit into a watch as well."""
+LARGEST_WATCHED = 9 << 28
+"""Bytes of input and answer; what the judge does beside a call has to fit into a watch as well. The public vector
+addition has 2 GiB where the answer is a new tensor."""
 WALL_SLACK_NS = 150_000.0
 """How far the judge's own time of a long call may exceed the gun's, an empty graph's subtracted from both."""
 NO_SERIES = Finding(
@@ -140,7 +141,7 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         # The last ones: a submission may make its first calls as slow as it likes.
         is_long = statistics.median(case.fired_ns[-LATEST:]) > LONGEST_WATCHED_NS
-        return is_long or is_large(case, self._checks.form(case.place))
+        return is_long or is_large(case)
 
     def rounds(self, run: CaseCalls) -> int:
         """Return how many calls of a case fit into one watch, with their inputs."""
@@ -250,7 +251,7 @@ class TimedReplays(Replays):
         self._asked(Check(), Checked)
         score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
         watched_ns = run.samples.watched_ns
-        findings = doubts(case, self._checks.form(case.place), times_ns) if self._witness is not None else []
+        findings = doubts(case, times_ns) if self._witness is not None else []
         if watched_ns and (text := difference(watched_ns, times_ns)):
             if statistics.median(times_ns) < statistics.median(watched_ns):
                 raise Forged(text)
@@ -368,18 +369,17 @@ def places_differ(times_ns: Mapping[int, Sequence[float]]) -> str:
     return f"at one place a call takes {medians[-1] / 1e3:.2f} us, at another {medians[0] / 1e3:.2f} us"
 
 
-def is_large(case: Case, form: Form | None) -> bool:
-    """Return whether the judge's work beside a call does not fit into a watch, by the reference's answer."""
-    return case.layout.place_bytes + (form.nbytes if form is not None else 0) > LARGEST_WATCHED
+def is_large(case: Case) -> bool:
+    """Return whether the judge's work beside a call does not fit into a watch: a given output counts once."""
+    return case.layout.place_bytes + sum(nbytes for _, nbytes in case.due(0)) > LARGEST_WATCHED
 
 
-def doubts(case: Case, form: Form | None, times_ns: Sequence[float]) -> list[Finding]:
+def doubts(case: Case, times_ns: Sequence[float]) -> list[Finding]:
     """Return what a person has to look at where there is a witness. ``times_ns`` are those by the start gun."""
-    if is_large(case, form):
-        text = "input and answer are too large for the witness's watches"
-        return [Finding(code="not_witnessed", text=text)]
     found = {}
-    if not case.watched_at and statistics.median(times_ns) <= LONGEST_WATCHED_NS:
+    if is_large(case):
+        found["too_large"] = "input and answer are too large for the witness's watches"
+    elif not case.watched_at and statistics.median(times_ns) <= LONGEST_WATCHED_NS:
         found["not_witnessed"] = "the hardware's counters showed nothing of its calls"
     if case.unreadable > 1:
         found["unreadable"] = f"{case.unreadable} watches of its calls could not be read"

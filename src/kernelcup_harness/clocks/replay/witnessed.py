@@ -12,6 +12,7 @@ from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, T
 from kernelcup_harness.device.nvidia.l2_cache import OwnWork
 from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Message
 
 PATIENCE_S = 10.0
 TRIES = 3
@@ -86,14 +87,14 @@ class Witness:
         """
         marks = [(drawn(), drawn()) for _ in rounds]
         own = self._own
-        self._line.ask(Watch(), Watching, timeout_s=PATIENCE_S)
+        self._ask(Watch(), Watching)
         for each, (before, after) in zip(rounds, marks, strict=True):
             each.before()
             own.mark(before)
             each.call()
             own.mark(after)
             each.after()
-        self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
+        self._ask(StopWatch(), Stopped)
         check()
         try:
             calls = trace.calls(self._seen(), marks)
@@ -105,6 +106,13 @@ class Witness:
             return []
         self._unreadable = 0
         return times_ns
+
+    def _ask(self, request: Message, expected: type[Message]) -> None:
+        try:
+            self._line.ask(request, expected, timeout_s=PATIENCE_S)
+        except TimerRefused as refused:
+            # A call that outlasts the sampler's memory ends it.
+            raise WitnessFailed(f"the witness: {refused.text}") from refused
 
     def _seen(self) -> list[trace.Stretch]:
         try:
