@@ -45,16 +45,17 @@ COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 # A third of the time of a test is waiting for processes, databases and browsers.
 WORKERS = $(shell echo $$(($$(nproc) + 1)))
 
-# Both lanes together have all tests but the fleet's and those of deploy/; `tests/lanes.py` says which test is in which.
-LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy --lane
+# Both lanes together have all tests but the fleet's and those of deploy/. The mark `jobs` says which test waits for the
+# second; properties are tried in both, with an eighth of their examples in the first.
+LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	$(LANE) test
+	$(LANE) -m "not jobs" --hypothesis-profile short --dearest 10
 
 test-jobs: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	$(LANE) jobs
+	$(LANE) -m "jobs or hypothesis"
 
 quick: $(VENV)/dev
 	$(BIN)/python scripts/quick-tests

@@ -15,8 +15,9 @@ from sqlalchemy import text
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
 import homes
-import lanes
+import properties  # noqa: F401  (its profiles)
 from database_kinds import (
+    ALL_KINDS,
     DATABASES,
     POSTGRES,
     PostgresDatabase,
@@ -33,25 +34,9 @@ from quick_engines import share_statements
 from warm_harness import Run, waiting
 
 homes.move_out()
+pytest_plugins = ["processor_time"]
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the lane."""
-    parser.addoption(
-        "--lane", type=lanes.Lane, help="run only what `make test` or `make test-jobs` runs: test or jobs"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Set the length of properties before a test is imported."""
-    lanes.set_length(config.getoption("lane"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Leave out the tests of the other lane."""
-    lanes.choose(items, config)
 
 
 def pytest_collection_finish() -> None:
@@ -62,30 +47,7 @@ def pytest_collection_finish() -> None:
 def pytest_report_header() -> str:
     """Say what is left out."""
     hint = "" if POSTGRES in os.environ else f" (no PostgreSQL: {POSTGRES} names no server)"
-    return f"databases: {', '.join(DATABASES)}{hint}"
-
-
-watch = lanes.Watch()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Forget what earlier tests have started."""
-    watch.next()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that starts the harness and is not marked, once its fixtures have ended."""
-    watch.check(item)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _jobs_are_seen() -> Iterator[None]:
-    """See whether tests start the harness."""
-    with pytest.MonkeyPatch.context() as patch:
-        watch.begin(patch)
-        yield
+    return f"databases: {', '.join(ALL_KINDS)}{hint}"
 
 
 @pytest.fixture(autouse=True)

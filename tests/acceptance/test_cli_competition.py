@@ -30,7 +30,6 @@ COMMANDS = (
 ).split(";")
 
 
-@pytest.mark.sample
 def test_a_whole_competition(cup: Cup) -> None:
     files = cup.json("task", "new", "double")["files"]
     assert "double/solutions/correct.py" in files
@@ -62,6 +61,7 @@ def test_a_whole_competition(cup: Cup) -> None:
     assert cup.json("submissions", "list") == {"submissions": []}
 
 
+@pytest.mark.jobs
 def test_a_file_that_is_no_python_is_a_compile_error(cup: Cup) -> None:
     body = cup.json("run", "identity", cup.write("broken.py", SYNTAX_ERROR), code=11)
     assert (body["verdict"], body["score_s"], body["device"]) == ("compile_error", None, "emulated")
@@ -69,6 +69,7 @@ def test_a_file_that_is_no_python_is_a_compile_error(cup: Cup) -> None:
     assert body["report"]["stage"] == "import"
 
 
+@pytest.mark.jobs
 def test_nothing_that_a_submission_writes_commands_the_terminal(cup: Cup) -> None:
     done = cup("run", "identity", cup.write("[red].py", EXCEPTION), code=12)
     assert "\x1b" not in done.stdout + done.stderr
@@ -77,6 +78,7 @@ def test_nothing_that_a_submission_writes_commands_the_terminal(cup: Cup) -> Non
     assert "Repeat it: kernelcup run identity '[red].py' --mode test --device emulated" in done.stdout
 
 
+@pytest.mark.jobs
 def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:
     file = cup.write("same.py", "def custom_kernel(data):\n    return data.clone()\n")
     trace = cup.folder / "trace.json"
@@ -91,7 +93,6 @@ def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:
     assert all("traceEvents" in json.loads(path.read_text()) for path in traces)
 
 
-@pytest.mark.sample
 def test_help_imports_nothing_heavy(cup: Cup) -> None:
     heavy = "torch,numpy,sqlalchemy,alembic,rich,ruamel.yaml,structlog"
     assert spy(cup, f"{heavy},pydantic", "--help").stderr == "loaded=[] code=0"
@@ -106,6 +107,7 @@ def test_help_imports_nothing_heavy(cup: Cup) -> None:
     assert done.stdout.count("Usage: kernelcup ") == len(COMMANDS)
 
 
+@pytest.mark.jobs
 def test_a_reader_that_has_enough_is_no_error(cup: Cup) -> None:
     with subprocess.Popen(
         [COMMAND, "task", "show", "vectoradd", "--harness"],
@@ -121,6 +123,7 @@ def test_a_reader_that_has_enough_is_no_error(cup: Cup) -> None:
         assert process.wait() == 141
 
 
+@pytest.mark.jobs
 def test_two_submissions_at_the_same_time_are_both_judged(cup: Cup) -> None:
     cup("board", "create", "identity")
     file = cup.write("same.py", "def custom_kernel(data):\n    return data.clone()\n")
@@ -143,6 +146,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_the_sample_on_which_a_ranked_run_failed_is_repeated_from_its_seed(cup: Cup) -> None:
     cup("board", "create", "identity")
     file = cup.write("forgets.py", FORGETS)
@@ -160,6 +164,7 @@ def test_the_sample_on_which_a_ranked_run_failed_is_repeated_from_its_seed(cup: 
     assert "accepted" in cup("replay", str(job["run"]), "--case", "0", "--input", "2").stdout
 
 
+@pytest.mark.jobs
 def test_a_replay_of_what_is_not_there_says_so(cup: Cup) -> None:
     assert "There is no run 7" in cup("replay", "7", "--case", "0", code=3).stderr
     assert "--stage" in cup("replay", "7", "--case", "0", "--stage", "warmup", code=3).stderr

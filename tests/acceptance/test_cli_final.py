@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from cup import Cup
 
 from final_duels import close
 from kernelcup.engine.database import Database
+
+pytestmark = pytest.mark.jobs
 
 TASK = """\
 files:

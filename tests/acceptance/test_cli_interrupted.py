@@ -7,9 +7,12 @@ import sqlite3
 import subprocess
 import sys
 
+import pytest
 from cup import Cup, interruptible, read_until, watched_descendants
 
 from waiting import all_end
+
+pytestmark = pytest.mark.jobs
 
 # Long enough to be met in the middle, short enough to be judged again.
 SLOW = """\

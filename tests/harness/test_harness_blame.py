@@ -180,6 +180,7 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
+@pytest.mark.jobs
 def test_a_wrong_ranked_result_of_an_older_harness_is_a_wrong_answer() -> None:
     report = run(own_spec(OLD_LEADERBOARD, mode=Mode.LEADERBOARD)).report
     assert (report.verdict, report.stage) == (Verdict.WRONG_ANSWER, "ranked")
@@ -195,6 +196,7 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
+@pytest.mark.jobs
 def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
@@ -204,6 +206,7 @@ def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     )
 
 
+@pytest.mark.jobs
 def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
     text = "import no_such_library\n" + HONEST
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
@@ -211,6 +214,7 @@ def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
     assert "No module named 'no_such_library'" in report.message
 
 
+@pytest.mark.jobs
 def test_a_submission_that_names_a_missing_library_is_its_own_fault() -> None:
     text = "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n"
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report

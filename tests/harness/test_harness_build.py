@@ -96,6 +96,7 @@ def first(builds: Path) -> Finished:
     return judged(COMPILES, builds, build_scope="ada")
 
 
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_what_was_built_beforehand_is_not_built_again_by_the_contestant(first: Finished) -> None:
@@ -105,6 +106,7 @@ def test_what_was_built_beforehand_is_not_built_again_by_the_contestant(first: F
     assert first.printed("library_kept") == [True]
 
 
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_a_later_job_of_the_same_user_gets_the_same_build(first: Finished, builds: Path) -> None:
@@ -115,6 +117,7 @@ def test_a_later_job_of_the_same_user_gets_the_same_build(first: Finished, build
     assert second.printed("library_kept") == [True]
 
 
+@pytest.mark.jobs
 @needs_compiler
 @pytest.mark.parametrize("policy", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
 def test_the_tasks_own_harness_finds_what_was_built(policy: SandboxPolicy) -> None:
@@ -130,6 +133,7 @@ with open(int(os.environ["POPCORN_FD"]), "w") as pipe:
     assert report.printed("library_kept") == [True, True]  # in the test stage and in the ranked one
 
 
+@pytest.mark.jobs
 @needs_compiler
 @pytest.mark.skipif(not sandbox.landlock_works(), reason="no Landlock that works")
 def test_behind_landlock_a_build_is_used_by_its_job_and_kept_for_nobody(tmp_path: Path) -> None:
@@ -145,6 +149,7 @@ MARKED = "import os, pathlib  # as if for load_inline\n"
 RIGHT = "\ndef custom_kernel(data):\n    return data * 2\n"
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_a_build_that_plants_files_outside_the_caches_reaches_nobody() -> None:
     planted = (
@@ -161,6 +166,7 @@ def test_a_build_that_plants_files_outside_the_caches_reaches_nobody() -> None:
     assert finished.printed("seen") == [[]]
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_links_in_a_build_are_left_out() -> None:
     body = "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
@@ -175,6 +181,7 @@ def test_links_in_a_build_are_left_out() -> None:
     assert finished.printed("seen") == [["plain"]]
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_an_import_that_fails_in_the_build_step_is_no_verdict() -> None:
     """As of a submission that asks for the GPU: here the contestant is told by the build's file."""
@@ -187,6 +194,7 @@ def test_an_import_that_fails_in_the_build_step_is_no_verdict() -> None:
     assert finished.report.stderr.text == ""
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_a_submission_that_does_not_build_is_told_so_by_the_contestant_and_not_kept(tmp_path: Path) -> None:
     finished = judged(MARKED + "raise ValueError('never')", tmp_path, build_scope="ada")
@@ -196,6 +204,7 @@ def test_a_submission_that_does_not_build_is_told_so_by_the_contestant_and_not_k
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_a_build_step_that_is_cut_off_hurts_only_the_submission(tmp_path: Path) -> None:
     ways = ("os.kill(os.getppid(), 9)", "os.kill(os.getpid(), 9)", "os._exit(3)")
@@ -205,6 +214,7 @@ def test_a_build_step_that_is_cut_off_hurts_only_the_submission(tmp_path: Path) 
         assert (built.how != "built", built.too_much) == (True, None), how
 
 
+@pytest.mark.jobs
 @needs_sandbox
 def test_a_build_that_does_not_end_is_cut_off_and_the_import_tried() -> None:
     body = "import signal\nif not os.environ.get('CUDA_VISIBLE_DEVICES'):\n    signal.pause()\n"
@@ -213,6 +223,7 @@ def test_a_build_that_does_not_end_is_cut_off_and_the_import_tried() -> None:
     assert finished.report.verdict is Verdict.TIME_LIMIT_EXCEEDED
 
 
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_the_import_stage_begins_before_the_build_and_its_time_covers_it(first: Finished) -> None:
@@ -241,6 +252,7 @@ def test_without_a_sandbox_nothing_is_kept(tmp_path: Path) -> None:
     assert run._roles_that_build() == []
 
 
+@pytest.mark.jobs
 def test_the_report_says_that_a_multi_gpu_job_has_a_network_of_its_own() -> None:
     for multi_gpu, network in ((True, "its own loopback"), (False, "none")):
         spec = own_spec("pass", multi_gpu=multi_gpu)
@@ -500,6 +512,7 @@ def test_a_store_that_cannot_be_written_costs_the_build_and_nothing_else(
     assert "cannot be kept" in capsys.readouterr().err
 
 
+@pytest.mark.jobs
 def test_the_local_launcher_says_where_builds_are_kept_unless_the_operator_did(tmp_path: Path) -> None:
     say = "import json, os; print(json.dumps({'event': os.environ['" + build_store.VARIABLE + "']}))"
     for environ, builds, expected in (
@@ -556,7 +569,7 @@ class AheadOfDevice:
         return {each.name: each.stat().st_ino for each in self.builds.glob("*.build")}
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_no_slot_is_held_while_a_job_compiles_and_the_same_text_is_compiled_once(tmp_path: Path) -> None:
@@ -570,7 +583,7 @@ def test_no_slot_is_held_while_a_job_compiles_and_the_same_text_is_compiled_once
     assert ahead.entries() == made
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_what_does_not_compile_gets_the_same_verdict_ahead_of_its_slot(tmp_path: Path) -> None:
@@ -584,7 +597,7 @@ def test_what_does_not_compile_gets_the_same_verdict_ahead_of_its_slot(tmp_path:
     assert "compiling" not in usual.free
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 @needs_sandbox
 @needs_compiler
 def test_what_takes_too_long_to_compile_never_gets_a_slot(tmp_path: Path) -> None:

@@ -103,7 +103,6 @@ def test_an_answer_that_breaks_the_checker_is_wrong_and_the_right_one_is_accepte
     assert honest.verdict is Verdict.ACCEPTED
 
 
-@pytest.mark.sample
 def test_a_crash_of_the_checker_in_the_sandbox_is_a_wrong_answer_with_its_differences() -> None:
     report = run(job(USES["address"], NEGATIVE)).report
     assert ends(report) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
@@ -355,6 +354,7 @@ def test_memory_that_lacks_for_the_references_answer_too_is_blamed_on_who_holds_
 # A sample of what benchmarks/checker_fuzz.py tries
 
 
+@pytest.mark.jobs
 def test_no_answer_of_a_sample_ends_as_the_fault_of_a_shipped_task() -> None:
     command = [sys.executable, str(ROOT / "benchmarks/checker_fuzz.py"), "--sample", "60", "--check-s", "0.3"]
     done = subprocess.run(

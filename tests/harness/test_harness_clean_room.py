@@ -635,6 +635,7 @@ WITH_TIMER = (
 )
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("sandbox", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
 def test_a_machine_without_a_device_judges_as_before_and_says_why(sandbox: SandboxPolicy) -> None:
     spec = replayed(HONEST, sandbox=sandbox)

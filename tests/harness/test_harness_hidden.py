@@ -75,6 +75,7 @@ def shown(report: RunReport) -> str:
     return dumps(redact(report, sees_all=False))
 
 
+@pytest.mark.jobs
 def test_an_accepted_run_calls_every_case_once_and_says_which_were_hidden() -> None:
     report = run(ranked("def custom_kernel(data):\n    return data * 2\n")).report
 
@@ -142,6 +143,7 @@ def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> Non
     assert report.exit_code != 77
 
 
+@pytest.mark.jobs
 def test_an_import_that_fails_beside_hidden_cases_is_not_described() -> None:
     source = "import os\nif os.getuid() == 64921:\n    raise ValueError('a text')\n"
     report = run(ranked(source + "def custom_kernel(data):\n    return data * 2\n")).report
@@ -315,6 +317,7 @@ def test_where_only_tests_are_hidden_their_contestant_outlives_the_ranked_stage(
     assert "hidden" not in [role for event in events if event["type"] == "dismiss" for role in event["roles"]]
 
 
+@pytest.mark.jobs
 def test_a_stage_goes_on_in_the_report_where_its_public_cases_ended() -> None:
     done = run(ranked("def custom_kernel(data):\n    return data * 2\n"))
 
@@ -469,6 +472,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="bubblewrap shows the first process")
 def test_the_state_of_shared_files_is_refused_or_without_effect_and_own_descriptors_work(
     tmp_path: Path,

@@ -274,6 +274,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_what_a_submission_leaves_running_does_not_keep_the_machine_busy() -> None:
     spec = quick_spec(LOADS, limits=Limits(test_s=1.0))
     report = run(spec, argv=[sys.executable, "-P", "-c", WATCHED]).report

@@ -34,7 +34,7 @@ from kernelcup_harness.protocol import (
     loads,
     to_json,
 )
-from lanes import examples
+from properties import examples
 
 JSON = st.recursive(
     st.one_of(

@@ -38,7 +38,7 @@ from kernelcup_harness.window.graph_data import (
     Memset,
 )
 from kernelcup_harness.window.reasons import NotRebuilt
-from lanes import examples
+from properties import examples
 
 EDGE = bytes(8)
 RAN: dict[str, Any] = {

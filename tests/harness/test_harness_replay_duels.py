@@ -28,7 +28,7 @@ from kernelcup_harness.protocol.duels import (
     places,
     standing,
 )
-from lanes import examples
+from properties import examples
 
 MEASURED = Path(__file__).parents[2] / "benchmarks/results/duels-equal-h200.jsonl.gz"
 NOISE = 0.004

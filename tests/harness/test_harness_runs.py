@@ -88,7 +88,6 @@ def finished(curious: tuple[Finished, Path]) -> Finished:
     return curious[0]
 
 
-@pytest.mark.sample
 def test_events_come_in_order(finished: Finished) -> None:
     told = [(event["event"], event.get("stage"), event.get("case")) for event in finished.events]
     assert [each for each in told if each[0] != "sample"] == [
@@ -112,7 +111,6 @@ def test_events_come_in_order(finished: Finished) -> None:
     assert scores[1] > 0
 
 
-@pytest.mark.sample
 def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     report = finished.report
     assert report.verdict is Verdict.ACCEPTED, report.message
@@ -127,14 +125,12 @@ def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     assert report.environment["torch"]
 
 
-@pytest.mark.sample
 def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> None:
     seed = bytes.fromhex(finished.report.secret_seed)
     assert len(seed) == 32
     assert finished.report.seed_commitment == hashlib.sha256(seed).hexdigest()
 
 
-@pytest.mark.sample
 def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     assert finished.printed("files") == [["submission.py"]]
     (modules,) = finished.printed("modules")
@@ -143,7 +139,6 @@ def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     )
 
 
-@pytest.mark.sample
 def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:
     (environment,) = finished.printed("environment")
     seed = finished.report.secret_seed
@@ -154,24 +149,22 @@ def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Fi
     assert "secret" not in text
 
 
-@pytest.mark.sample
 def test_the_judges_folder_is_out_of_reach_where_there_is_a_sandbox(finished: Finished) -> None:
     if finished.report.environment["sandbox"]["kind"] == "none":
         pytest.skip("no sandbox here")
     assert finished.printed("above") == [[]]
 
 
-@pytest.mark.sample
 def test_a_daemon_of_the_contestant_is_gone_after_the_run(finished: Finished) -> None:
     assert finished.printed("files")
     assert sleepers() == []
 
 
-@pytest.mark.sample
 def test_no_temporary_folder_is_left(curious: tuple[Finished, Path]) -> None:
     assert list(curious[1].iterdir()) == []
 
 
+@pytest.mark.jobs
 def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished, warm: Run) -> None:
     spec = quick_spec(CURIOUS, mode=Mode.LEADERBOARD, secret_seed=finished.report.secret_seed)
     first, again = ranked_inputs(finished.report), ranked_inputs(warm(spec))
@@ -180,6 +173,7 @@ def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished, warm: Run) -
     assert first[:shared] == again[:shared]
 
 
+@pytest.mark.jobs
 def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finished, warm: Run) -> None:
     # Without near twins: those of the case's own input could be met by both runs.
     other = warm(quick_spec(CURIOUS, mode=Mode.LEADERBOARD, near_twins=False))
@@ -269,7 +263,6 @@ def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
-@pytest.mark.sample
 def test_doing_nothing_is_no_answer_in_place(warm: Run) -> None:
     report = warm(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
     assert report.verdict is Verdict.WRONG_ANSWER
@@ -372,6 +365,7 @@ def test_too_much_output_ends_the_run(warm: Run) -> None:
     assert report.stdout.total_bytes > 1 << 20
 
 
+@pytest.mark.jobs
 def test_memory_that_is_shared_counts_too() -> None:
     submission = (
         "import mmap\ndef custom_kernel(data):\n    global kept\n    kept = mmap.mmap(-1, 1200 << 20)\n"
@@ -477,6 +471,7 @@ def test_an_input_that_cannot_be_written_down_is_the_tasks_fault(warm: Run) -> N
     assert report.verdict in (Verdict.INTERNAL_ERROR, Verdict.ACCEPTED), report.message
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize(
     "changes",
     [
@@ -502,6 +497,7 @@ def test_a_job_that_cannot_be_run_is_refused_or_reported(changes: dict[str, Any]
         assert report.verdict is not Verdict.ACCEPTED
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"job_id": 5}'])
 def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> None:
     done = subprocess.run(command(), input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -512,6 +508,7 @@ def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> Non
 # Where and how it runs
 
 
+@pytest.mark.jobs
 def test_the_runner_does_not_import_torch() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
     code += "import kernelcup_harness.__main__, kernelcup_harness.run.runner, kernelcup_harness.run.task_harness\n"
@@ -520,6 +517,7 @@ def test_the_runner_does_not_import_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.jobs
 def test_a_strict_umask_is_nobodys_fault() -> None:
     """Services are often run so; the sandbox's user must be able to read the job's files all the same."""
     spec = quick_spec("def custom_kernel(data):\n    return data * 2\n")
@@ -545,6 +543,7 @@ def from_bundle(bundle: Path, spec: JobSpec) -> RunReport:
     return run(spec, argv=[sys.executable, "-P", "-c", code, str(bundle), "--events", "-"]).report
 
 
+@pytest.mark.jobs
 def test_the_harness_runs_from_its_bundle(bundle: Path) -> None:
     submission = "import kernelcup_harness\nprint(kernelcup_harness.__file__)\n"
     submission += "def custom_kernel(data):\n    return data * 2\n"
@@ -554,12 +553,14 @@ def test_the_harness_runs_from_its_bundle(bundle: Path) -> None:
     assert str(bundle) in report.stdout.text
 
 
+@pytest.mark.jobs
 def test_the_harness_runs_from_its_bundle_without_a_sandbox(bundle: Path) -> None:
     spec = quick_spec("def custom_kernel(data):\n    return data * 2\n", sandbox=SandboxPolicy.NONE)
     report = from_bundle(bundle, spec)
     assert report.verdict is Verdict.ACCEPTED, report.message + report.stderr.text
 
 
+@pytest.mark.jobs
 def test_an_own_harness_is_emulated_from_the_bundle(bundle: Path) -> None:
     main = "import os, torch\nassert torch.ones(1, device='cuda').is_cuda\n"
     main += "os.write(int(os.environ['POPCORN_FD']), b'test.0.status: pass\\ncheck: pass\\n')"
@@ -580,6 +581,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_a_daemon_that_holds_the_channel_of_an_ended_contestant_ends_with_it(kind: str) -> None:
     if kind == "bubblewrap" and not sandbox.has_own_names():
@@ -674,6 +676,7 @@ def gone(watched: dict[int, int], seconds: float) -> set[int]:
     return set(left)
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.is_there(), reason="nothing ends a daemon without a sandbox")
 def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.AUTO)
@@ -681,11 +684,13 @@ def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     assert ended.survivors == set()
 
 
+@pytest.mark.jobs
 def test_a_killed_harness_without_a_sandbox_leaves_neither_judge_nor_contestant(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.NONE)
     assert not ended.survivors & {"judge", "contestant"}
 
 
+@pytest.mark.jobs
 def test_a_terminated_harness_cleans_up(tmp_path: Path) -> None:
     """A cancelled job must not leave its folder on the machine."""
     ended = ended_by(signal.SIGTERM, tmp_path, SandboxPolicy.AUTO)
@@ -724,6 +729,7 @@ def killed(role: str, *, outer: bool) -> RunReport:
         return from_json(RunReport, json.loads(runner.stdout.read().splitlines()[-1])["report"])
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
 @pytest.mark.parametrize(("role", "outer"), [("judge", False), ("judge", True), ("contestant", True)])
 def test_a_run_of_which_our_side_killed_a_process_is_not_the_submissions_fault(
@@ -733,17 +739,20 @@ def test_a_run_of_which_our_side_killed_a_process_is_not_the_submissions_fault(
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
 def test_a_submissions_process_that_was_killed_may_have_done_it_itself() -> None:
     report = killed("contestant", outer=False)
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 def test_an_own_harness_that_was_killed_may_have_done_it_itself() -> None:
     report = run(own_spec("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")).report
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
     """Without a sandbox a submission may nest folders deeper than Python recurses."""
     submission = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"

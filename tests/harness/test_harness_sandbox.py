@@ -77,12 +77,14 @@ def bombed(kind: str) -> tuple[Finished, Finished]:
     return run(quick_spec(BOMB, limits=Limits(test_s=2.0)), only(kind)), run(quick_spec(WHO), only(kind))
 
 
+@pytest.mark.jobs
 def test_a_fork_bomb_ends_with_its_job_and_the_next_one_runs(kind: str) -> None:
     bomb, after = bombed(kind)
     assert bomb.report.verdict in {Verdict.TIME_LIMIT_EXCEEDED, Verdict.MEMORY_LIMIT_EXCEEDED}
     assert after.report.verdict is Verdict.ACCEPTED, after.report.message
 
 
+@pytest.mark.jobs
 @as_root
 def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str) -> None:
     done = bombed(kind)[1]
@@ -95,6 +97,7 @@ def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str)
     assert (no_new_privileges, seccomp) == ("1", "2")
 
 
+@pytest.mark.jobs
 def test_an_own_harness_is_emulated_and_bound_in_every_kind(kind: str) -> None:
     main = "import os, resource, torch\nassert torch.ones(1, device='cuda').is_cuda\n"
     main += f"assert resource.getrlimit(resource.RLIMIT_DATA)[0] == {1 << 30}\n"
@@ -119,6 +122,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_locks_and_shared_memory_of_multiprocessing_work_and_the_user_has_a_name_and_a_home(
     kind: str,
 ) -> None:
@@ -128,6 +132,7 @@ def test_locks_and_shared_memory_of_multiprocessing_work_and_the_user_has_a_name
     assert done.printed("shared") == [["x", "kernelcup", True]], done.report.message
 
 
+@pytest.mark.jobs
 @as_root
 def test_without_a_user_of_its_own_a_job_cannot_write_to_shared_memory_behind_landlock(
     monkeypatch: pytest.MonkeyPatch,
@@ -198,6 +203,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_a_daemon_ends_with_its_runner_although_nothing_but_its_parents_tells_whose_it_is(kind: str) -> None:
     script = "import sys\nfrom kernelcup_harness import __main__\nfrom kernelcup_harness.isolation import cgroups\n"
     script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
@@ -226,6 +232,7 @@ def name_of(pid: int) -> str:
     return ""
 
 
+@pytest.mark.jobs
 def test_the_report_says_what_was_in_force(kind: str) -> None:
     found = bombed(kind)[1].report.environment["sandbox"]
     assert found["kind"] == kind
@@ -233,6 +240,7 @@ def test_the_report_says_what_was_in_force(kind: str) -> None:
     assert ("weaker" in found) == (kind == "landlock")
 
 
+@pytest.mark.jobs
 def test_without_a_sandbox_a_job_that_asks_for_one_is_refused() -> None:
     done = run(quick_spec(WHO, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.REQUIRED), only("none"))
     assert (done.report.verdict, done.report.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
@@ -240,6 +248,7 @@ def test_without_a_sandbox_a_job_that_asks_for_one_is_refused() -> None:
     assert done.printed("who") == []
 
 
+@pytest.mark.jobs
 def test_a_machine_too_busy_for_the_trial_runs_no_job_outside_of_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +262,7 @@ def test_a_machine_too_busy_for_the_trial_runs_no_job_outside_of_a_sandbox(
         sandbox.is_there()
 
 
+@pytest.mark.jobs
 def test_a_kind_that_is_none_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"],
@@ -280,6 +290,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_memory_that_is_written_as_files_counts_as_memory() -> None:
     if described("bubblewrap")["kind"] != "bubblewrap":
         pytest.skip("no bubblewrap here")
@@ -300,6 +311,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may look at the descriptors of another user")
 def test_memory_that_no_process_has_mapped_counts_without_a_control_group_too() -> None:
     if not sandbox.is_there():
@@ -409,6 +421,7 @@ def test_groups_are_looked_for_where_they_are_mounted(tmp_path: Path) -> None:
     assert list((tmp_path / "own").iterdir()) == []
 
 
+@pytest.mark.jobs
 def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
     group = cgroups.make(20, 1 << 30)
     if group is None:
@@ -429,6 +442,7 @@ def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
     assert not group.exists()
 
 
+@pytest.mark.jobs
 def test_a_group_of_a_runner_that_was_killed_is_removed_with_what_runs_in_it() -> None:
     script = "from kernelcup_harness.isolation import cgroups\ngroup = cgroups.make(20, None)\n"
     script += "print(*(group.folders if group else ()), sep='\\n')\n"
@@ -529,6 +543,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
 def test_a_submission_reads_no_counters_of_the_machine() -> None:
     """A job could leave numbers there, as the count of pages that were ever locked, for a later one of its author."""

@@ -28,7 +28,7 @@ from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import Stretch, Unreadable
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
 from kernelcup_harness.window.reasons import NoCounters
-from lanes import examples
+from properties import examples
 
 FINE_NS = 2.0
 """Cycles are whole in the hardware; here they are not, so times are nearly exact."""

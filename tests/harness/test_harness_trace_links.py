@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import CALIBRATED, INTERVAL_NS, UNSEEN_BYTES, Copy
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from lanes import examples
+from properties import examples
 
 READ, WRITE, RECEIVE, SEND = range(4)
 OWN = 5_877.0

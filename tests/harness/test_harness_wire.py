@@ -28,7 +28,7 @@ from kernelcup_harness.wire import aliasing, decode, records, sparse
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder
 from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
-from lanes import examples
+from properties import examples
 
 Pair = collections.namedtuple("Pair", "left right")
 INT64_MAX = 2**63 - 1

@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.results import trimmed_mean
 from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
-from lanes import examples
+from properties import examples
 
 SEEN_NS = CALL_NS - SPAN_NS
 VERIFIED = 4

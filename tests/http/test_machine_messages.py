@@ -27,8 +27,8 @@ from kernelcup_harness.protocol import (
     from_json,
     to_json,
 )
-from lanes import examples
 from launcher_conformance import case_event
+from properties import examples
 
 DEVICE = make_device(slots=8, launcher="agent")
 MESSAGES = int(os.environ.get("MACHINE_MESSAGES", "0"))
@@ -281,7 +281,7 @@ def fuzz(lab: Lab, count: int, draw: random.Random) -> int:
     return taken
 
 
-@pytest.mark.fuzz
+@pytest.mark.jobs
 def test_whatever_a_machine_sends_the_dispatcher_lives_and_each_job_ends_once(
     lab: Lab, record_testsuite_property
 ) -> None:

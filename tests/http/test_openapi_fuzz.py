@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from starlette.testclient import TestClient
 
 from database_kinds import STRICTEST
-from lanes import examples
+from properties import examples
 
 pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from sqlalchemy import func, select
 
 from builders import make_board, make_device, make_submission
@@ -15,8 +14,6 @@ from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import JobState
 from kernelcup.tables import RunRow
-
-pytestmark = pytest.mark.sample
 
 SCRIPT = Path(__file__).with_name("dispatch_until_killed.py")
 

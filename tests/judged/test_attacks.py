@@ -91,9 +91,9 @@ def about(report: RunReport) -> str:
 
 
 def cases(found: list[Attack]) -> list[object]:
-    """Return attacks as parameters with readable names; the first is a sample of all."""
-    samples = {True: [pytest.mark.sample], False: []}
-    return [pytest.param(attack, id=attack.name, marks=samples[attack is ALL[0]]) for attack in found]
+    """Return attacks as parameters with readable names; all but the first of all wait for `make test-jobs`."""
+    marks = {True: [], False: [pytest.mark.jobs]}
+    return [pytest.param(attack, id=attack.name, marks=marks[attack is ALL[0]]) for attack in found]
 
 
 @pytest.fixture
@@ -160,7 +160,6 @@ def test_its_honest_twin_is_accepted(attack: Attack, warm: Run) -> None:
     accepted(judge(attack, attack.honest, run_harness if attack.sandbox else warm))
 
 
-@pytest.mark.job
 @pytest.mark.parametrize("attack", cases(IN_TWO_JOBS))
 def test_a_job_finds_nothing_of_an_earlier_one(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
@@ -182,7 +181,7 @@ def test_an_attack_on_the_machine_is_not_accepted_and_the_next_job_starts_at_onc
     assert started_after_s < NEXT_JOB_STARTS_WITHIN_S
 
 
-@pytest.mark.parametrize("attack", cases(ALL))
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
 def test_an_attack_says_what_it_tries_and_what_must_become_of_it(attack: Attack) -> None:
     for file in filter(None, (attack.file, attack.honest, attack.first)):
         text = attack.text(file)

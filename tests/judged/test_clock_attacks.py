@@ -62,6 +62,7 @@ def share_of_twin(attack: Attack, run: Run) -> float | None:
     return score_ns(report) / score_ns(judge(attack, attack.honest, run))
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
 def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None:
     # The first of each folder in fresh processes and a sandbox, as a launcher has them.

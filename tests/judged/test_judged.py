@@ -147,12 +147,15 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
 
 
 def cases() -> list[Any]:
-    """Return each expectation as a parameter; a right answer and a wrong one to each harness are samples."""
+    """Return each expectation as a parameter.
+
+    A right answer and a wrong one to each harness are judged by `make test`, the others by `make test-jobs`.
+    """
     samples: dict[Any, Expectation] = {}
     for each in as_launched():
         if each.verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER) and each.mode is Mode.TEST:
             samples.setdefault((each.harness, each.verdict), each)
-    marks = {True: [pytest.mark.sample], False: []}
+    marks = {True: [], False: [pytest.mark.jobs]}
     return [pytest.param(each, id=each.id, marks=marks[each in samples.values()]) for each in expectations()]
 
 
@@ -181,6 +184,7 @@ def test_the_task_has_no_faults_and_no_file_without_an_expectation(folder: Path)
     assert {file.resolve() for file in present} == listed
 
 
+@pytest.mark.jobs
 def test_a_right_answer_of_another_dtype_is_accepted(warm: Run) -> None:
     listed = [each for each in expectations() if each.file.stem == "in_float32"]
     assert [each.mode for each in listed] == [Mode.TEST, Mode.LEADERBOARD]

@@ -91,6 +91,7 @@ def post(client, path: str, *, page: str = "/account", **data: str):
     return client.post(path, data={"csrf_token": found[1], **data}, headers=HERE, follow_redirects=False)
 
 
+@pytest.mark.jobs
 def test_every_page_fits_and_axe_finds_nothing(visitor, people) -> None:
     somebody = visitor(people["root"])
     page = somebody.open("/admin")
@@ -188,6 +189,7 @@ def test_scripts_in_names_reasons_and_evidence_are_text(client, people, signed_i
     assert told.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
 
 
+@pytest.mark.jobs
 def test_a_reviewer_accepts_a_result_with_a_reason(visitor, people, db) -> None:
     page = visitor(people["grace"], javascript=False).open("/admin")
     page.get_by_role("link", name="#1 by ada").click()
@@ -212,6 +214,7 @@ def test_a_reviewer_rejects_a_result_and_says_why(client, people, signed_in, db)
     assert post(client, path, decision="released", note="x").status_code == 409
 
 
+@pytest.mark.jobs
 def test_an_admin_bans_after_being_asked_again(visitor, people, db) -> None:
     page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
     page.get_by_role("button", name="Ban …").click()

@@ -42,6 +42,7 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.jobs
 def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
     somebody = visitor(people["root"])
     page = somebody.open("/admin/users/ada")
@@ -50,6 +51,7 @@ def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
         check_page(page)
 
 
+@pytest.mark.jobs
 def test_an_admin_sees_tokens_of_a_user_and_revokes_one(visitor, people, db) -> None:
     tokens.authenticate(db, people["ada"].token, now=NOW - timedelta(hours=3))
     page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
@@ -78,6 +80,7 @@ def test_a_token_is_revoked_from_the_page_of_its_user_only(client, people, signe
     assert tokens.authenticate(db, people["grace"].token, now=NOW).name == "grace"
 
 
+@pytest.mark.jobs
 def test_figures_count_what_was_submitted_and_judged(visitor, people) -> None:
     page = visitor(people["root"], width=360, javascript=False).open(FIGURES)
     expect(page.get_by_role("region", name="Devices").get_by_role("row").nth(1)).to_contain_text("H100")

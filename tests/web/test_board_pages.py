@@ -58,7 +58,6 @@ def rows(html):
     return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", each)).strip() for each in body.split("<tr")[1:]]
 
 
-@pytest.mark.sample
 def test_pages_fit_every_window_and_axe_finds_nothing(visitor, ada) -> None:
     somebody = visitor(ada)
     page = somebody.context.new_page()
@@ -77,6 +76,7 @@ def test_overview_has_open_upcoming_and_closed_boards_with_best_and_reference(cl
     assert "class-2026" not in page
 
 
+@pytest.mark.jobs
 def test_overview_leads_guests_to_how_to_compete_and_phones_to_the_deadline(
     visitor, ada, competition
 ) -> None:
@@ -165,6 +165,7 @@ def test_a_comparison_is_not_the_readers_latest(client, db, ada, signed_in) -> N
     assert "compare-" not in page
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("width", [390, 1000, 1280, 1920])
 def test_no_column_of_the_ranking_is_cut_off(visitor, db, competition, width) -> None:
     enter(db, "a-name-that-is-long", 40.0, file_name="a_kernel_with_a_long_name_v12.py")
@@ -353,6 +354,7 @@ def test_page_of_a_board_is_small(client, competition) -> None:
     assert int(answer.headers["content-length"]) < 20_000
 
 
+@pytest.mark.jobs
 def test_countdown_is_in_the_readers_zone_and_absolute_without_javascript(visitor, competition) -> None:
     with_script = visitor().open("/b/grayscale").locator(".lead time").inner_text()
     without = visitor(javascript=False).open("/b/grayscale").locator(".lead time").inner_text()
@@ -360,6 +362,7 @@ def test_countdown_is_in_the_readers_zone_and_absolute_without_javascript(visito
     assert without == "7 Jun 2026, 12:00 UTC"
 
 
+@pytest.mark.jobs
 def test_change_of_the_ranking_is_seen_without_reload(visitor, db, monkeypatch) -> None:
     monkeypatch.setattr(live, "POLL_S", 0.05)
     make_board(db)
@@ -384,6 +387,7 @@ def test_change_before_the_stream_begins_is_told_by_it(http, db) -> None:
         assert "event: standings" in itertools.islice(stream.iter_lines(), 3)
 
 
+@pytest.mark.jobs
 def test_phone_without_javascript_reaches_the_statement_by_keyboard(visitor, competition) -> None:
     page = visitor(width=360, javascript=False).open("/")
     page.keyboard.press("Tab")

@@ -93,6 +93,7 @@ def test_nothing_beside_the_documentation_is_sent(client, built, path) -> None:
     assert "root:" not in answer.text
 
 
+@pytest.mark.jobs
 def test_a_browser_runs_what_a_page_brings_and_the_api_can_be_read(visitor, built) -> None:
     somebody = visitor(width=360)
     page = somebody.open("/docs")

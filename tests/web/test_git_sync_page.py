@@ -73,6 +73,7 @@ def grace(person, client, signed_in) -> Any:
     return grace
 
 
+@pytest.mark.jobs
 def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source) -> None:
     page = visitor(grace).open(PAGE)
     page.get_by_label("Repository").fill(URL)
@@ -81,6 +82,7 @@ def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source) 
     check_page(page)
 
 
+@pytest.mark.jobs
 def test_options_of_a_preview_are_kept_and_used_by_the_sync(visitor, grace, source, db) -> None:
     page = visitor(grace, width=360, javascript=False).open(PAGE)
     form = page.locator(f'form[action="{SYNC}"]')

@@ -34,6 +34,7 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.jobs
 def test_pages_fit_and_axe_finds_nothing(visitor, people, db) -> None:
     late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
     somebody = visitor(people["grace"])
@@ -44,6 +45,7 @@ def test_pages_fit_and_axe_finds_nothing(visitor, people, db) -> None:
     check_page(page)
 
 
+@pytest.mark.jobs
 def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
     page.get_by_role("link", name="Late exceptions").click()
@@ -94,6 +96,7 @@ def test_a_name_with_a_script_is_text_in_the_list(client, people, signed_in, db)
     assert "&lt;img src=x" in page
 
 
+@pytest.mark.jobs
 def test_a_result_is_put_aside_from_its_page(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/s/1")
     page.get_by_text("Put aside").click()

@@ -68,6 +68,7 @@ def post(client, path: str, **data: str):
     return client.post(path, data={"csrf_token": token, **data}, headers=HERE, follow_redirects=False)
 
 
+@pytest.mark.jobs
 def test_a_person_signs_in_with_a_provider_and_out(visitor, provider) -> None:
     somebody = visitor()
     page = somebody.open("/queue")
@@ -90,6 +91,7 @@ def test_a_person_signs_in_with_a_provider_and_out(visitor, provider) -> None:
     expect(page.get_by_role("link", name="Sign in", exact=True)).to_be_visible()
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_token_made_in_the_page_opens_the_api(visitor, person, http, javascript) -> None:
     page = visitor(person("ada"), width=360, javascript=javascript).open("/tokens")
@@ -106,6 +108,7 @@ def test_a_token_made_in_the_page_opens_the_api(visitor, person, http, javascrip
     assert http.get("/api/v1/me", headers=headers).status_code == 401
 
 
+@pytest.mark.jobs
 def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> None:
     begun = http.post("/api/v1/auth/device", json={"client": "kernelcup on <box>"}).json()
     page = visitor(person("ada"), width=360).open("/auth/device")
@@ -120,6 +123,7 @@ def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> No
     assert got["user"] == "ada"
 
 
+@pytest.mark.jobs
 def test_profile_shows_bests_and_history(visitor, person, db) -> None:
     person("ada")
     make_board(db)
@@ -200,6 +204,7 @@ def test_account_pages_need_somebody_who_is_signed_in(client) -> None:
         assert f"/auth/login?next={path}" in answer.text
 
 
+@pytest.mark.jobs
 def test_an_invite_opens_its_boards_after_a_click(visitor, person, db) -> None:
     make_board(db, visibility=Visibility.CLOSED)
     (code,) = membership.make_invites(db, OPERATOR, ["double"], now=NOW).codes
@@ -229,6 +234,7 @@ def test_a_link_code_is_shown_for_the_bot(client, person, signed_in) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_user_does_without_direct_messages(visitor, person, http, javascript) -> None:
     ada = person("ada")
@@ -297,6 +303,7 @@ def test_a_banned_user_reads_why(client, person, signed_in, db) -> None:
     assert "&lt;b&gt;spam&lt;/b&gt;" in client.get("/account").text
 
 
+@pytest.mark.jobs
 def test_a_user_deletes_the_account_after_typing_its_name(visitor, person, db) -> None:
     ada = person("ada")
     make_board(db)

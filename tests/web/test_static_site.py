@@ -51,6 +51,7 @@ def test_nothing_in_it_needs_a_server_or_is_secret(site) -> None:
         assert "Submit a kernel" not in text
 
 
+@pytest.mark.jobs
 def test_it_opens_from_the_disk(site, chromium) -> None:
     context = chromium.new_context(viewport={"width": 360, "height": 800})
     page = context.new_page()

@@ -244,7 +244,6 @@ def test_licence_of_every_package_that_pages_load_is_listed() -> None:
         assert f"\n{name} {version}: MIT\n" in listed, name
 
 
-@pytest.mark.sample
 def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     editor = page.get_by_role("textbox", name="Code").and_(page.locator(".cm-content"))
@@ -260,6 +259,7 @@ def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -
     assert list_views(db)[0].devices == ("MI300",)
 
 
+@pytest.mark.jobs
 def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -268,6 +268,7 @@ def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:
     assert get_code(db, 1).code == f"#!POPCORN leaderboard double\n{SUBMISSION}"
 
 
+@pytest.mark.jobs
 def test_statement_stands_beside_the_code_and_in_its_place_on_a_phone(visitor, ada) -> None:
     somebody = visitor(ada)
     page = somebody.open(FORM)
@@ -284,6 +285,7 @@ def test_statement_stands_beside_the_code_and_in_its_place_on_a_phone(visitor, a
     assert page.locator(".cm-content").is_visible()
 
 
+@pytest.mark.jobs
 def test_submits_a_file_and_stays(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.get_by_label("Or files or a zip").set_input_files(
@@ -297,6 +299,7 @@ def test_submits_a_file_and_stays(db, visitor, ada) -> None:
     assert get_code(db, 1).code == SUBMISSION
 
 
+@pytest.mark.jobs
 def test_form_works_without_javascript(db, visitor, ada) -> None:
     page = visitor(ada, javascript=False, width=360).open(FORM)
     check = page.get_by_label("Code")
@@ -307,6 +310,7 @@ def test_form_works_without_javascript(db, visitor, ada) -> None:
     assert get_code(db, 1).code == "# by hand\n"
 
 
+@pytest.mark.jobs
 def test_draft_is_kept_in_the_browser_and_can_be_dropped(visitor, ada) -> None:
     browser = visitor(ada)
     page = browser.open(FORM)
@@ -320,6 +324,7 @@ def test_draft_is_kept_in_the_browser_and_can_be_dropped(visitor, ada) -> None:
     assert "a draft" not in again.locator(".cm-content").inner_text()
 
 
+@pytest.mark.jobs
 def test_editor_says_what_would_be_refused_before_it_is_sent(visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -331,6 +336,7 @@ def test_editor_says_what_would_be_refused_before_it_is_sent(visitor, ada) -> No
     page.get_by_text("The name should end in .py or .cu or .cuh or .cpp.").wait_for()
 
 
+@pytest.mark.jobs
 def test_editor_is_left_by_keyboard_alone(visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -339,6 +345,7 @@ def test_editor_is_left_by_keyboard_alone(visitor, ada) -> None:
     assert page.evaluate("document.activeElement.id") == "file_name"
 
 
+@pytest.mark.jobs
 def test_form_fits_every_window_and_axe_finds_nothing(db, visitor, ada) -> None:
     reports.judged(db, reports.wrong(), devices=["H100"])
     check_page(visitor(ada).open(f"{FORM}?after=1"))

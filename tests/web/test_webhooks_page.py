@@ -13,6 +13,7 @@ URL = "https://93.184.215.14/hook"
 PAGE = "/b/double/webhooks"
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_webhook_is_registered_shown_enabled_and_removed(visitor, person, db, javascript) -> None:
     make_board(db)
@@ -35,6 +36,7 @@ def test_a_webhook_is_registered_shown_enabled_and_removed(visitor, person, db, 
     assert "No address is registered yet." in page.locator("main").inner_text()
 
 
+@pytest.mark.jobs
 def test_an_address_that_cannot_be_used_is_refused_in_words(visitor, person, db) -> None:
     make_board(db)
     browser = visitor(person("grace", Role.CREATOR))
@@ -55,6 +57,7 @@ def test_the_page_is_for_those_who_manage_the_board(client, person, db) -> None:
     assert PAGE not in client.get("/b/double", headers=eve.headers).text
 
 
+@pytest.mark.jobs
 def test_the_page_fits_and_is_accessible(visitor, person, db) -> None:
     make_board(db)
     page = visitor(person("grace", Role.CREATOR)).open(PAGE)

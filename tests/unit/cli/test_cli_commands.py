@@ -564,7 +564,7 @@ def test_a_log_line_of_a_bug_names_the_file_with_the_traceback(
     assert line == f"ERROR: job 7: this should not happen: ValueError: no (details: {crash})"
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_folder_and_a_zip_are_judged_and_stored(command: Command, home: Path, host_task: str) -> None:
     """The processor judges them really: no fake."""
     folder = home.parent / "mine"

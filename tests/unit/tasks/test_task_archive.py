@@ -15,7 +15,7 @@ from task_builders import files_with, problems_of, task_files, write_task, write
 from kernelcup.errors import InvalidTask
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.sources.archive import unpack
-from lanes import examples
+from properties import examples
 
 
 def refusal(entries: list[tuple[zipfile.ZipInfo | str, bytes]]) -> str:
