@@ -34,7 +34,7 @@ from quick_engines import share_statements
 from warm_harness import Run, waiting
 
 homes.move_out()
-pytest_plugins = ["processor_time"]
+pytest_plugins = ["parts", "processor_time"]
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
 
