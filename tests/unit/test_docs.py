@@ -42,7 +42,6 @@ EXPLAINED = [
 ] + [ROOT / "README.md", DOCS / "index.md", DOCS / "glossary.md"]
 REMOVED = "handshakes?|slopes?|armed|no-ops?|masked|trusted contestant|clean room|`audited`|`bounded`"
 """Words of the clock before the present one; how results of older clocks rank is told in how-ranking-works.md."""
-LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 REPORT = ["RunReport", "StageReport", "CaseResult", "Timing", "Mismatch", "Difference", "CapturedOutput"]
 
 
@@ -70,13 +69,6 @@ def read(page: str | Path) -> str:
 def page_id(page: Path) -> str:
     """Name a page as pytest shows it."""
     return str(page.relative_to(ROOT))
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings."""
-    text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
-    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
 
 
 def test_the_page_of_discord_commands_is_up_to_date():
@@ -331,19 +323,6 @@ def test_every_event_of_a_submission_is_documented():
     assert {"accepted", "started", "finished", "done"} <= kinds
     text = read("http-api.md").partition("## Events")[2]
     assert {kind for kind in kinds if f"`{kind}`" not in text} == set()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_relative_links_lead_somewhere(page):
-    text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
-    for match in LINK.finditer(text):
-        target, _, anchor = match["target"].partition("#")
-        if re.match(r"\w+:", target):
-            continue
-        file = (page.parent / target).resolve() if target else page
-        assert file.exists(), target
-        if anchor:
-            assert anchor in anchors(file), match["target"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
