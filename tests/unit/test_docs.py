@@ -309,6 +309,7 @@ def test_every_key_of_a_sign_in_provider_is_documented():
     assert {key for key in SignInSection.model_fields if f"`signin.github.{key}`" not in text} == set()
 
 
+@pytest.mark.dear("makes the whole description of the API")
 def test_the_table_of_routes_is_up_to_date():
     assert api_docs.render(read("http-api.md")) == read("http-api.md"), "run scripts/api-docs"
 
