@@ -499,30 +499,6 @@ def test_github_refuses_a_dispatch_that_breaks_its_rules(bench, change, cause: s
         bench.github.answer("POST", path, f"Bearer {TOKEN}", body)
 
 
-def test_github_refuses_what_else_it_does_not_do(bench) -> None:
-    order, call = begin(bench)
-    bench.report(call, report_for(order))
-    runs = f"/repos/{REPOSITORY}/actions/runs/{call}"
-    for method, path, token, status in (
-        ("POST", f"{runs}/cancel", TOKEN, 409),
-        ("GET", runs, "void", 401),
-        ("GET", "/repos/else/where", TOKEN, 404),
-        ("GET", runs + "9", TOKEN, 404),
-    ):
-        with pytest.raises(Refused) as found:
-            bench.github.answer(method, path, f"Bearer {token}", None)
-        assert found.value.status == status
-    with pytest.raises(Refused):
-        bench.github.blob(int(call), f"Bearer {TOKEN}")
-
-
-def test_github_without_run_details_answers_nothing(bench) -> None:
-    inputs = {"call": "c", "device": "d", "runner": "r", "minutes": "20", "job": "j"}
-    path = f"/repos/{REPOSITORY}/actions/workflows/kernelcup.yml/dispatches"
-    body = {"ref": "main", "inputs": inputs}
-    assert bench.github.answer("POST", path, f"Bearer {TOKEN}", body) == (204, None)
-
-
 def test_kept_binaries_that_are_too_large_stay_here_and_the_job_says_why() -> None:
     noise = base64.b64encode(os.urandom(60_000)).decode()
     files = [KeptFile(name="binary.kcgraph", nbytes=1, sha256="0" * 64, gz64=noise)]

@@ -64,15 +64,6 @@ def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() 
     assert "does not rank times of these levels" in field.value
 
 
-def test_practice_after_the_deadline_is_listed_beside_the_ranking() -> None:
-    practice = [place("cyn", "replayed"), place("dan", "replayed", rank=2)]
-    embed = ranking_embed("double", "H100", [place("ada", "replayed")], offset=0, practice=practice)
-    (field,) = embed.fields
-    assert field.name == "Practice"
-    assert "cyn" in str(field.value)
-    assert "they change nothing of the ranking" in str(field.value)
-
-
 def test_each_class_of_machines_has_a_table_and_the_reason_is_said() -> None:
     places = [place("ada", "witnessed", host_class="old"), place("bob", "witnessed", host_class="new")]
     embed = ranking_embed("double", "H100", places, offset=0)

@@ -74,14 +74,6 @@ def test_a_template_is_a_file_in_its_own_language(lang: str, comment: str) -> No
     assert all(line.startswith(comment) for line in header if line)
 
 
-def test_a_template_of_a_leaderboard_in_cpp_ends_in_cpp() -> None:
-    board = {"name": "b", "deadline": None, "devices": ["cpu"]}
-    task = {"lang": "cu", "description": "Do it.", "submission_name": "submission.cpp"}
-    file = boards.template_file(board, task, "int custom_kernel(const kc_args *inputs);\n")
-    assert file.name == "b.cpp"
-    assert file.data.decode().startswith("//!POPCORN leaderboard b")
-
-
 def test_what_a_change_means_does_nothing() -> None:
     seen = {
         "board": HOSTILE,

@@ -13,7 +13,7 @@ import pytest
 
 from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
-from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
+from kernelcup.errors import BadReport, LaunchCancelled, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.probe import GpuProcess, GpuReading
@@ -129,11 +129,6 @@ def test_a_harness_that_says_nothing_is_told_with_its_log() -> None:
     command = (sys.executable, "-c", "import sys; sys.exit('no CUDA today')")
     with pytest.raises(BadReport, match="ended with 1 and no figures: no CUDA today"):
         Scene(Path()).measure(bench=Bench(command=command))
-
-
-def test_one_that_cannot_be_started_is_a_launch_error() -> None:
-    with pytest.raises(LaunchError, match="cannot be started"):
-        Scene(Path()).measure(bench=Bench(command=("/nonexistent",)))
 
 
 def test_a_calibration_ends_with_its_dispatcher() -> None:

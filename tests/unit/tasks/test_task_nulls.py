@@ -87,11 +87,6 @@ def test_a_trial_that_was_cut_off_is_an_error_and_says_nothing_about_waivers(tmp
     assert [error.text for error in outcome.errors] == ["the task was not tried to the end: it ended"]
 
 
-def test_equal_notes_of_several_cases_become_one(tmp_path):
-    _task, outcome = weighed(tmp_path, notes=["tests.0: a: b", "tests.1: a: b", "tests.1: c"])
-    assert outcome.notes == ["tests.0, tests.1: a: b", "tests.1: c"]
-
-
 @pytest.mark.parametrize("kind", ["zip", "single file"])
 def test_tasks_without_lines_are_told_by_file(tmp_path, kind):
     if kind == "zip":
@@ -126,12 +121,6 @@ def test_every_null_can_be_waived(tmp_path, null):
 def test_a_waiver_needs_a_known_name_and_a_reason(tmp_path, waivers, words):
     (line,) = problems_of(write_task(tmp_path / "t", waive_nulls=waivers))
     assert words in line
-
-
-@pytest.mark.parametrize("key", ["near_twins", "aliasing", "non_finite"])
-def test_what_is_said_of_the_data_is_true_or_false(tmp_path, key):
-    (line,) = problems_of(write_task(tmp_path / "t", **{key: "no"}))
-    assert f"{key}: must be true or false, not text" in line
 
 
 ALL_CASES = [(CaseList.TESTS, 0), (CaseList.TESTS, 1), (CaseList.BENCHMARKS, 0)]
@@ -216,12 +205,6 @@ def test_whole_numbers_hold_no_nan_and_are_ignored_all_the_same(tmp_path):
     assert ["the checker ignores the answer" in problem.text for problem in outcome.errors] == [True]
 
 
-def test_what_a_part_accepts_beside_random_bytes_alone_is_not_ignored(tmp_path):
-    found = [finding(null=Null.UNINITIALISED, part="output[1]"), finding(null=Null.ONE_PERCENT_WRONG)]
-    _task, outcome = weighed(tmp_path, *found)
-    assert [("ignores" in problem.text) for problem in outcome.errors] == [False, False]
-
-
 def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
     fault = {"fault": "the task's generate_input failed: no", "fault_list": CaseList.BENCHMARKS}
     _task, outcome = weighed(tmp_path, **fault)
@@ -260,13 +243,3 @@ def test_a_ranked_run_above_the_tasks_own_limit_is_a_warning(tmp_path):
     yml = YML + "ranked_timeout: 20\n"
     _task, outcome = weighed(tmp_path, yml=yml, **{**MEASURED, "stage_s": 20.5})
     assert "more than 20 s, " in outcome.warnings[0].text
-
-
-def test_benchmarks_that_were_not_measured_make_it_the_least(tmp_path):
-    _task, outcome = weighed(tmp_path, **{**MEASURED, "stage_s": 7.2, "reference_s": []})
-    assert "takes at least 7 s" in outcome.notes[0]
-
-
-def test_without_figures_nothing_is_said_of_a_ranked_run(tmp_path):
-    _task, outcome = weighed(tmp_path)
-    assert (outcome.notes, outcome.warnings) == ([], [])
