@@ -38,11 +38,6 @@ def test_with_bytes_and_flops_the_nearer_limit_counts() -> None:
     assert columns.attained(found) == "50 % (2 TB/s, 1e+03 TFLOP/s)".replace("1e+03", "1000")
 
 
-def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
-    assert lesson(work=Work(written=2e7)).bound_by == "bandwidth"
-    assert lesson(work=Work(written=2e7, flops=1e10)).bound_by == "roofline"
-
-
 @pytest.mark.parametrize(
     ("topology", "capability", "share"),
     [

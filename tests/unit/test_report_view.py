@@ -93,11 +93,6 @@ def test_every_reason_and_every_mode_has_words() -> None:
     assert "only a GPU shows how fast" in words.next_step(emulated)
 
 
-def test_who_has_a_command_line_reads_the_command_that_shows_more() -> None:
-    assert "kernelcup task show x" in words.next_step(failed(), "kernelcup task show x")
-    assert "kernelcup" not in words.next_step(failed())
-
-
 @pytest.mark.parametrize(
     "message",
     [
@@ -186,12 +181,6 @@ def test_gpu_ranks_are_rows_with_their_times_and_the_skew_below() -> None:
         ("3", "", "1.003 ms"),
     )
     assert table.caption.endswith("case 0 2.5 µs, case 1 3.25 µs")
-
-
-def test_a_checkers_own_words_stand_above_the_mismatch() -> None:
-    log, _ = view.failure(failed_cases({"mismatch": MISMATCH, "message": "not the double\n0 1 2"}))
-    assert isinstance(log, Log)
-    assert log.text == "case 0 (size=1024, seed=2): not the double"
 
 
 def test_the_first_wrong_tensor_and_the_first_exception_are_looked_at_first() -> None:

