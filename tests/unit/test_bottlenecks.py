@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import re
 from pathlib import Path
@@ -126,17 +125,6 @@ def test_the_roofline_shows_roofs_and_kernels() -> None:
     assert "FP32" in picture
     assert "nvjet_sm90" in picture
     assert "nan" not in picture.lower()
-
-
-def test_kernels_have_the_numbers_of_their_lines_in_the_table() -> None:
-    found = call("aten")
-    drawn = re.findall(
-        r'<title>([^<]*)</title></circle><text class="number" x="([\d.]+)"[^>]*>(\d)', roofline.picture(found)
-    )
-    rows = explain.rows(found)
-    assert [number for *_, number in drawn] == ["1", "2", "4"]  # the third has no operations
-    for name, _, number in drawn:
-        assert explain.short(html.unescape(name)) == rows[int(number) - 1].name
 
 
 def test_operations_on_halves_count_and_have_their_roof() -> None:

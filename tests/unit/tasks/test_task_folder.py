@@ -354,11 +354,6 @@ def test_the_printed_task_of_identity_py_loads(tmp_path: Path) -> None:
     assert "POPCORN_FD" in task.sources["eval.py"]
 
 
-def test_lost_indentation_with_another_fault_is_reported_at_its_line(tmp_path: Path) -> None:
-    lines = problems_of(write_task(tmp_path / "a", PRINTED.replace('lang: "py"', "lang: cobol")))
-    assert [line.partition(" ")[0] for line in lines] == ["task.yml:10:7:"]
-
-
 def test_a_lent_harness_judges_where_it_is_asked_for(tmp_path: Path) -> None:
     folder = write_task(
         tmp_path / "a", files=files_with(("eval.py", "eval.py")), config={"main": "eval.py"}, harness="own"

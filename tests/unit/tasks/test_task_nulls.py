@@ -132,19 +132,6 @@ def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
     assert "in tests.0, tests.1, benchmarks.0;" in line
 
 
-def test_a_checker_that_looks_at_nothing_is_one_finding(tmp_path):
-    parts = ["", "output[0]", "output[1]"]
-    found = [
-        finding(list=name, index=index, null=null, how=f"{null.value} {part}", part=part)
-        for name, index in ALL_CASES
-        for null in Null
-        for part in parts
-    ]
-    _task, outcome = weighed(tmp_path, *found)
-    (problem,) = outcome.errors
-    assert "the checker ignores the answer" in problem.text
-
-
 def test_findings_that_differ_by_their_case_only_become_one(tmp_path):
     found = [finding(list=name, index=index) for name, index in ALL_CASES]
     _task, outcome = weighed(tmp_path, *found, finding(null=Null.ONES))
@@ -220,9 +207,3 @@ def test_a_ranked_run_that_people_wait_long_for_is_a_warning_with_what_helps(tmp
         "; that is more than 90 s, so make the benchmarks smaller or generate_input quicker "
         "(have it draw whole tensors, on the device where it can)"
     )
-
-
-def test_a_ranked_run_above_the_tasks_own_limit_is_a_warning(tmp_path):
-    yml = YML + "ranked_timeout: 20\n"
-    _task, outcome = weighed(tmp_path, yml=yml, **{**MEASURED, "stage_s": 20.5})
-    assert "more than 20 s, " in outcome.warnings[0].text
