@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import re
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
+from test_docs import ROOT, load_script
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def script() -> ModuleType:
-    """Return the script, which has no suffix, as a module."""
-    loader = importlib.machinery.SourceFileLoader("mutation_check", str(ROOT / "scripts/mutation-check"))
-    spec = importlib.util.spec_from_loader("mutation_check", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutation_check"] = module
-    loader.exec_module(module)
-    return module
+MUTATIONS = load_script("mutation-check").MUTATIONS
 
 
-@pytest.mark.parametrize("mutation", script().MUTATIONS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_what_a_mutation_takes_away_is_there_once(mutation) -> None:
     assert (ROOT / mutation.file).read_text(encoding="utf-8").count(mutation.old) == 1
 
 
 def test_the_tests_that_notice_a_mutation_are_there() -> None:
     attacks = " ".join(each.name for each in (ROOT / "tests/judged/attacks").iterdir())
-    for mutation in script().MUTATIONS:
+    for mutation in MUTATIONS:
         file, *chosen = mutation.tests
         text = (ROOT / file.partition("::")[0]).read_text(encoding="utf-8") + attacks
         named = [file.partition("::")[2]] if "::" in file else []
