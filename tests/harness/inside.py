@@ -83,7 +83,7 @@ def closing_memory() -> Iterator[None]:
         finally:
             for arena in made.copy():
                 arena.close()
-            gc.collect()
+            gc.collect(1)
 
 
 def serve(channel: Channel) -> None:
