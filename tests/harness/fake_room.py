@@ -327,12 +327,13 @@ class FakeEngine:
 
 @contextmanager
 def fake_window() -> Iterator[FakeWindow]:
-    """A window that is gone afterwards."""
+    """A window of small regions that is gone afterwards."""
     shared = FakeWindow()
-    try:
-        yield shared
-    finally:
-        shared.close()
+    with patch.object(addresses, "GRANULE", 1 << 17):
+        try:
+            yield shared
+        finally:
+            shared.close()
 
 
 class Runner:

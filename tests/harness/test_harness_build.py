@@ -678,7 +678,8 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
 def builds_of(
     submission: str, entry: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Any, Record]:
-    """Return a run on a leaderboard in CUDA C++, and its record."""
+    """Return a run on a leaderboard in CUDA C++, and its record; it ends no process of other tests."""
+    monkeypatch.setattr(processes, "kill_descendants", lambda keep: None)
     monkeypatch.setattr(compiling.AskedCompilers, "_ask", lambda *_given: None)
     spec = quick_spec(
         SourceTree.of(submission, entry),
