@@ -1102,6 +1102,7 @@ sys.exit("torch._dynamo" in sys.modules)
 """
 
 
+@pytest.mark.jobs
 def test_the_judges_modes_import_no_compiler() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
