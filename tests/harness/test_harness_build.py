@@ -18,7 +18,6 @@ import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
 from builders import make_device
-from kernelcup.app.queue.assignment import build_scope
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
@@ -104,6 +103,8 @@ def test_what_was_built_beforehand_is_not_built_again_by_the_contestant(first: F
     assert first.report.environment["build"] == "built"
     assert first.printed("library_was_there") == [True]  # once: the build step's output is not shown
     assert first.printed("library_kept") == [True]
+    assert [event["stage"] for event in first.events[:2]] == ["import", "import"]
+    assert [stage.name for stage in first.report.stages] == ["import", "test"]
 
 
 @pytest.mark.jobs
@@ -221,14 +222,6 @@ def test_a_build_that_does_not_end_is_cut_off_and_the_import_tried() -> None:
     finished = judged(MARKED + body + RIGHT, limits=Limits(import_s=1.0))
     assert finished.report.environment["build"] == "ended: time"
     assert finished.report.verdict is Verdict.TIME_LIMIT_EXCEEDED
-
-
-@pytest.mark.jobs
-@needs_sandbox
-@needs_compiler
-def test_the_import_stage_begins_before_the_build_and_its_time_covers_it(first: Finished) -> None:
-    assert [event["stage"] for event in first.events[:2]] == ["import", "import"]
-    assert [stage.name for stage in first.report.stages] == ["import", "test"]
 
 
 def test_a_stage_that_begins_anew_has_the_time_since_it_first_began() -> None:
@@ -447,13 +440,6 @@ def content_of(build: Build | None) -> bytes | None:
         return source.read()
 
 
-def test_a_build_is_found_by_its_key_only(tmp_path: Path) -> None:
-    store = BuildStore(tmp_path)
-    store.put("a", made(b"content"))
-    assert content_of(store.take("a")) == b"content"
-    assert store.take("b") is None
-
-
 @pytest.mark.parametrize(
     "damage", [lambda old: old[:-1], lambda old: old[:-1] + b"?", lambda old: b"", lambda old: b"x" * 5000]
 )
@@ -608,10 +594,6 @@ def test_what_takes_too_long_to_compile_never_gets_a_slot(tmp_path: Path) -> Non
     held.release()
     assert (report.verdict, report.stage) == (Verdict.TIME_LIMIT_EXCEEDED, StageName.IMPORT)
     assert "compiling the submission took longer than 1 s" in report.message
-
-
-def test_users_have_scopes_of_their_own() -> None:
-    assert build_scope("ada") == build_scope("ada") != build_scope("bob")
 
 
 # For which GPU

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from fake_device import SharedMemory
 from harness_runs import SOURCE, quick_spec, run
 
 from kernelcup_harness.core.answer import Answer
@@ -338,20 +339,8 @@ def test_a_check_without_end_of_the_references_answer_is_the_tasks_fault(doubled
 
 
 def test_memory_that_lacks_for_the_references_answer_too_is_blamed_on_who_holds_it() -> None:
-    class Device:
-        theirs = 60
-
-        def free_and_total(self) -> tuple[int, int]:
-            return 100 - self.theirs, 100
-
-        def held(self) -> int:
-            return 0
-
-        def take(self, size: int) -> None: ...
-
-    device = Device()
-    device.theirs = 0
-    reservation = memory.Reservation(device)  # type: ignore[arg-type]
+    device = SharedMemory()
+    reservation = memory.Reservation(device)
     fault = TaskFault("no more")
     fault.__cause__ = torch.OutOfMemoryError("no more")
     for held, verdict in ((60, Verdict.MEMORY_LIMIT_EXCEEDED), (20, Verdict.INTERNAL_ERROR)):

@@ -180,14 +180,6 @@ def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
     assert {entry[2] for entry in shared.log if entry[0] == "fire"} == set(range(12))
 
 
-def test_a_benchmark_is_replayed_as_well(tmp_path: Path) -> None:
-    events, _ = judged_in_room(replayed(HONEST, mode=Mode.BENCHMARK), tmp_path)
-
-    (case,) = cases(events, "benchmark")
-    assert case.timing is not None
-    assert case.timing.score_ns == CALL_NS
-
-
 def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> None:
     events, _ = judged_in_room(replayed(WRITES), tmp_path)
 
@@ -344,7 +336,7 @@ def test_an_address_outside_of_the_window_counts_only_if_the_replay_fails(
 
 
 class Turns(FakeHands):
-    """Replays rightly while the contestant is there, and wrongly afterwards."""
+    """Replays rightly while the contestant is there, and wrongly afterwards: from now on, or once."""
 
     last = sys.maxsize
 
@@ -360,17 +352,12 @@ class Turns(FakeHands):
         return replay
 
 
-class TurnsOnce(Turns):
-    """Replays wrongly once after each place was tried, and rightly again afterwards."""
-
-    last = 2
-
-
-@pytest.mark.parametrize("hands", [Turns, TurnsOnce])
+@pytest.mark.parametrize("last", [sys.maxsize, 2])
 def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(
-    tmp_path: Path, hands: type[Turns]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
-    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=hands)
+    monkeypatch.setattr(Turns, "last", last)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Turns)
 
     (case,) = cases(events)
     assert case.verdict is Verdict.WRONG_ANSWER
@@ -712,12 +699,17 @@ def test_kernels_that_cannot_be_timed_one_by_one_change_no_verdict(
     assert why is None or why in kernels_of(events)[0].why
 
 
-def test_what_was_replayed_is_sent_to_be_kept_of_ranked_jobs_only(tmp_path: Path) -> None:
+def test_a_benchmark_is_replayed_as_well_and_only_what_ranked_jobs_ran_is_sent_to_be_kept(
+    tmp_path: Path,
+) -> None:
     kept = {}
     for mode in (Mode.LEADERBOARD, Mode.BENCHMARK):
         (tmp_path / mode.value).mkdir()
         events, _ = judged_in_room(replayed(HONEST, mode=mode), tmp_path / mode.value)
         kept[mode] = [unpack(Binary, each).gz64 for each in events if each["type"] == "binary"]
+    (case,) = cases(events, "benchmark")
+    assert case.timing is not None
+    assert case.timing.score_ns == CALL_NS
     (binary,) = kept[Mode.LEADERBOARD]
     assert json.loads(gzip.decompress(base64.b64decode(binary))) == {"name": "graphs-0"}
     assert kept[Mode.BENCHMARK] == []
