@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
@@ -13,6 +14,7 @@ import pytest
 from harness_runs import HONEST, RANKED, ranked
 from inside import cases, judged
 
+from kernelcup_harness.core.check import Place
 from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.device import calibration
 from kernelcup_harness.device.calibration import CanaryCheck
@@ -67,17 +69,17 @@ def test_a_ranked_case_says_how_long_the_reference_takes(tmp_path: Path) -> None
     assert case.reference_ns > 0
 
 
-def test_a_slow_reference_is_called_once(tmp_path: Path) -> None:
-    reference = ranked().sources["reference.py"]
-    slow = reference.replace(
-        "    return data * 2",
-        "    end = time.monotonic() + 0.02\n    while time.monotonic() < end:\n        pass\n    return data * 2",
-    ).replace("import torch", "import time\n\nimport torch")
-    events = judged(ranked(sources={"reference.py": slow}), tmp_path)
-    (case,) = cases(events)
-    assert case.reference_ns is not None
-    assert case.reference_ns >= 2e7
-    assert of_kind(events, "phases")[0]["phases"]["ranked/reference"] < 0.2
+@pytest.mark.parametrize(("budget_s", "calls"), [(0.0, 1), (math.inf, doubts.SAMPLES)])
+def test_a_slow_reference_is_called_once_for_its_time(budget_s: float, calls: int) -> None:
+    timed: list[Any] = []
+    checks: Any = SimpleNamespace(form=lambda _place: True, make_input=lambda *_given: 1, expected=str)
+
+    def time_ns(call: Any) -> float:
+        timed.append(call)
+        return 5.0
+
+    assert doubts.median_ns(checks, Place(StageName.RANKED, 0, {}), budget_s, time_ns) == 5.0
+    assert len(timed) == calls
 
 
 def stopped(captured: bool, overhead_ns: float | None, found_ns: float | None) -> float | None:

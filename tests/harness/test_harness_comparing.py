@@ -391,7 +391,7 @@ def test_wrong_elements_are_counted_where_they_are(shape, places, tiles) -> None
     assert (found.shape, found.tiles) == (list(shape), tiles)
 
 
-@pytest.mark.parametrize("shape", [(1000, 1000), (100_003,), (7, 5, 1000), (3000, 2), (49,), (1153,)])
+@pytest.mark.parametrize("shape", [(300, 300), (10_007,), (7, 5, 100), (3000, 2), (49,), (1153,)])
 def test_map_of_a_large_tensor_is_small_and_counts_every_element(shape) -> None:
     found = first_mismatch(torch.zeros(shape), torch.ones(shape), None)
     assert found is not None
