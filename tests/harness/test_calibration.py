@@ -149,13 +149,10 @@ def test_one_that_does_not_fit_is_taken_again_after_a_rest() -> None:
     assert canaries.rests == [RESTS_S[0]]
 
 
-def test_one_that_never_fits_rests_for_longer_and_longer() -> None:
+def test_one_that_never_fits_rests_for_longer_and_longer_but_for_a_processor() -> None:
     canaries = Canaries(106.0, 110.0, 105.5, 106.0)
     assert not canaries.check(Backend.CUDA, facts()).fits
     assert canaries.rests == [*RESTS_S] == sorted(RESTS_S)
-
-
-def test_a_processor_does_not_rest() -> None:
     canaries = Canaries(150.0)
     assert not canaries.check(Backend.CPU, facts(canary_tolerance=0.3)).fits
     assert canaries.rests == []
@@ -197,9 +194,6 @@ def test_a_gpu_is_held_to_five_percent_or_its_spread_and_a_processor_to_its_own_
     assert made(canary_spread=0.5).tolerance == 0.10
     assert made(backend=Backend.CPU, canary_spread=0.05).tolerance == pytest.approx(0.3)
     assert made(backend=Backend.CPU).tolerance == 0.02
-
-
-def test_the_bandwidth_is_the_better_of_copying_and_reading() -> None:
     assert made().bandwidth == 2.5e12
 
 

@@ -79,6 +79,7 @@ def findings(case: CaseResult) -> list[str]:
     return [each.code for each in case.timing.audit.findings]
 
 
+@pytest.mark.dear("the first of this file, which imports what all of them need")
 def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> None:
     events, _ = judged_in_room(replayed(HONEST), tmp_path)
 

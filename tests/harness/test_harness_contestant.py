@@ -233,6 +233,7 @@ def test_memory_that_is_forgotten_is_unmapped_in_both_processes(bench: Bench) ->
 # Profiles
 
 
+@pytest.mark.dear("torch's profiler is imported and writes a trace")
 def test_a_profile_has_a_table_and_a_trace(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
