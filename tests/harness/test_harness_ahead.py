@@ -89,6 +89,7 @@ def judged(spec: JobSpec) -> RunReport:
         return answer(child)[0]
 
 
+@pytest.mark.jobs
 def test_a_waiting_runner_judges_without_starting_anything_and_holds_its_locks_to_its_end() -> None:
     reading, writing = os.pipe()
     with ahead() as (child, channel):

@@ -246,6 +246,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.dear("attacks from three processes of a whole job, in each kind of sandbox")
 def test_neither_submission_nor_build_nor_reference_gets_out(host: Host, kind: str) -> None:
     probes = calling(host)
     reference = REFERENCE + probes + '\nprint("judge=" + answer, flush=True)\n'
