@@ -107,16 +107,21 @@ class FakeLauncher(RunsInThreads):
     Args:
         outcomes: Reports to return, errors to raise.
         gate: While it is closed, runs wait for it or for their cancellation.
+        meanwhile: Called once, in the thread of the first run, after that has begun.
     """
 
-    def __init__(self, *outcomes: Outcome, gate: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        *outcomes: Outcome,
+        gate: threading.Event | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
         self.outcomes = list(outcomes)
         self.specs: list[JobSpec] = []
-        self.started = threading.Semaphore(0)
-        """Released once for each run that began."""
         self.most_at_once = 0
         self._gate = gate
+        self._meanwhile = [meanwhile]
         self._running = 0
         self._lock = threading.Lock()
 
@@ -141,6 +146,8 @@ class FakeLauncher(RunsInThreads):
         outcome = self._begin(spec)
         try:
             on_event({"event": "stage", "name": "import"})
+            while self._meanwhile:
+                self._meanwhile.pop()()
             self._wait(cancelled)
         finally:
             with self._lock:
@@ -155,7 +162,6 @@ class FakeLauncher(RunsInThreads):
             self.most_at_once = max(self.most_at_once, self._running)
             self.specs.append(spec)
             outcome = self.outcomes.pop(0) if self.outcomes else make_report()
-        self.started.release()
         return outcome if isinstance(outcome, Exception) else answer(spec, outcome)
 
     def _wait(self, cancelled: threading.Event) -> None:
