@@ -182,11 +182,6 @@ def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     assert found.task_hash == task.content_hash
 
 
-def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
-    task = make_task(seeds_below=1 << 30)
-    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).seeds_below is None
-
-
 def test_an_update_tries_the_new_version(db) -> None:
     made(db, make_task(), trial=FakeTrial(Tried(seeds_below=1 << 24)))
     new = make_task(description="Twice.")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from builders import NOW, make_board, make_device, make_report, make_spec, make_submission
@@ -15,8 +13,10 @@ from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import to_json
+from launcher_conformance import report_for
 
 DEVICE = make_device(slots=4)
+STAGES = to_json(make_report())["stages"]
 
 
 def machine(name: str, *, own: bool, draining: bool = False) -> Machine:
@@ -87,12 +87,7 @@ class Stage:
 
     def finish(self) -> None:
         for name, call in list(self.engine.calls.items()):
-            spec = call.order.spec
-            report = make_report()
-            answer = dataclasses.replace(
-                report, job_id=spec.job_id, mode=spec.mode, backend=spec.backend, harness=spec.harness
-            )
-            self.engine.report(name, to_json(answer))
+            self.engine.report(name, report_for(call.order, stages=STAGES))
         self.look()
 
     def machine(self, name: str):
@@ -160,14 +155,3 @@ def test_a_machine_that_is_silent_is_down(stage: Stage) -> None:
 def test_a_machine_that_is_not_there_cannot_rank(stage: Stage) -> None:
     with pytest.raises(NotFound, match="no machine 'm9'"):
         machines.set_ranking(stage.db, stage.board.name, ["m9"], now=NOW)
-
-
-def test_a_machine_costs_what_its_slots_were_busy(stage: Stage) -> None:
-    stage.look()
-    machines.change(stage.db, "m1", price_per_hour=3.0, now=NOW)
-    make_submission(stage.db, devices=["H100"])
-    stage.look()
-    stage.clock.advance(1200)
-    stage.look()
-    stage.finish()
-    assert (stage.machine("m1").busy_s, stage.machine("m1").cost) == (1200.0, 1.0)

@@ -111,15 +111,15 @@ def test_a_host_is_held_for_a_waiting_job_that_needs_all_of_it(stage: Stage) -> 
 def test_neither_kind_starves_the_other_on_one_host(db, clock) -> None:
     stage = Stage(db, clock, hosts=1)
     stage.look()
-    stage.send("H100x2", 12)
-    stage.send("H100", 12)
+    stage.send("H100x2", 8)
+    stage.send("H100", 8)
     stage.look()
     while stage.engine.calls:
         stage.finish("m1")
     begun = stage.ended
-    assert Counter(begun) == {"H100": 12, "H100x2": 12}
-    assert {"H100", "H100x2"} <= set(begun[:8])
-    assert {"H100", "H100x2"} <= set(begun[-14:])
+    assert Counter(begun) == {"H100": 8, "H100x2": 8}
+    assert {"H100", "H100x2"} <= set(begun[:6])
+    assert {"H100", "H100x2"} <= set(begun[-10:])
 
 
 def test_no_host_is_held_for_practice_while_ranked_jobs_wait(stage: Stage) -> None:
