@@ -40,8 +40,6 @@ pytest_plugins = ["processor_time"]
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
 
-STAYING = ()
-"""How the names of threads begin that a library keeps for its next user."""
 PATIENCE_S = 30.0
 """How long a thread may take to end once its test has ended."""
 
@@ -73,10 +71,9 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
     yield
     until = time.monotonic() + PATIENCE_S
     for thread in set(threading.enumerate()) - before:
-        if not thread.name.startswith(STAYING):
-            thread.join(max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                pytest.fail(f"{thread.name} ({thread}) goes on after its test", pytrace=False)
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            pytest.fail(f"{thread} goes on after its test", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,9 +17,7 @@ STARTED = pytest.StashKey[float]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take the number of tests to print."""
-    parser.addoption(
-        "--dearest", type=int, default=0, help="print so many tests with the most processor time"
-    )
+    parser.addoption("--dearest", type=int, default=0, help="print so many tests with the most processor time")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,9 +42,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if (most := config.getoption("dearest")) == 0 or not ended:
         return
     ended.sort(key=lambda each: each.processor_s, reverse=True)
-    terminalreporter.section(
-        f"{len(ended)} tests, {sum(each.processor_s for each in ended):.0f} s of processor"
-    )
+    terminalreporter.section(f"{len(ended)} tests, {sum(each.processor_s for each in ended):.0f} s of processor")
     for place, each in enumerate(ended):
         unsaid = each.processor_s > MOST_S and "dear" not in each.keywords
         if place < most or unsaid:

@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 
 from builders import make_actor, make_board, make_device, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.boards.boards import get_board
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.domain import OPERATOR, Job, Role
 from kernelcup.errors import Forbidden, InvalidValue
@@ -31,13 +30,7 @@ class Event:
         self.engine = FakeEngine({"m1": 1, "m2": 1})
         for name, share in shares.items():
             make_board(db, name=name, devices=["H100"], share=share)
-        self.dispatcher = Dispatcher(
-            db,
-            devices=[make_device(slots=2)],
-            launchers={"fake": FakeFleet(self.engine)},
-            clock=clock,
-            heartbeat_s=0.0,
-        )
+        self.dispatcher = dispatcher_of(db, clock, FakeFleet(self.engine), make_device(slots=2))
         self.board_of: dict[str, str] = {}
         self.begun_at: dict[str, int] = {}
         self.took_s: Counter[str] = Counter()
@@ -58,8 +51,7 @@ class Event:
         return sent
 
     def look(self) -> None:
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100"], None, patient=False)
+        look(self.dispatcher)
         for name in self.engine.calls:
             self.begun_at.setdefault(name, self.at)
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from builders import jobs_of, make_board, make_device, make_report, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, look
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.app.machines import dispatchers
 from kernelcup.app.machines import outages as fitness
@@ -73,11 +73,6 @@ class Stage:
             "clock": self.clock,
         }
         return Dispatcher(self.db, launchers={"fake": launcher}, **(options | overrides))
-
-    def look(self, dispatcher: Dispatcher) -> None:
-        """Have a dispatcher look once, as in its loop."""
-        dispatcher._poll(every=True)
-        dispatcher._look([each.name for each in DEVICES], None, patient=False)
 
     def job(self, submission):
         return jobs_of(self.db, submission.id)[0]
@@ -250,14 +245,14 @@ def test_an_attempt_whose_end_cannot_be_stored_lapses_while_others_run(stage, mo
     launcher = FakeFleet(engine)
     launcher.durable = False
     dispatcher = stage.dispatcher(launcher)
-    stage.look(dispatcher)
+    look(dispatcher)
     next(iter(engine.calls.values())).outcome = LaunchError("lost")
     for _ in range(3):
         stage.clock.advance(40)
-        stage.look(dispatcher)
+        look(dispatcher)
     for name, call in list(engine.calls.items()):
         engine.report(name, report_for(call.order))
-    stage.look(dispatcher)
+    look(dispatcher)
     assert sorted(view.counted.attempt for view in stage.views(submission)) == [1, 2]
 
 
@@ -442,7 +437,7 @@ def test_a_dispatcher_tells_that_another_program_has_its_slots(stage) -> None:
 
     launcher = Crowded()
     submission = stage.submit("A100")
-    stage.look(stage.dispatcher(launcher))
+    look(stage.dispatcher(launcher))
     alive = dispatchers.list_alive(stage.db, stage.clock())
     (waits,) = waiting_of(stage.db, submission.id, stage.clock()).values()
     assert alive[0].in_use == {"H100": 1, "A100": 1}
@@ -545,11 +540,11 @@ def test_a_heartbeat_keeps_a_long_job(stage) -> None:
     engine = FakeEngine()
     dispatcher = stage.dispatcher(FakeFleet(engine), lease_s=60)
     for _ in range(4):
-        stage.look(dispatcher)
+        look(dispatcher)
         stage.clock.advance(40)
     ((name, call),) = engine.calls.items()
     engine.report(name, report_for(call.order))
-    stage.look(dispatcher)
+    look(dispatcher)
     assert stage.run(submission).attempt == 1
 
 
@@ -625,7 +620,7 @@ def test_a_device_that_is_out_of_service_is_given_nothing_until_it_is_fit_again(
     launcher = FakeGpuLauncher()
     dispatcher = stage.dispatcher(launcher)
     for _ in range(3):
-        stage.look(dispatcher)
+        look(dispatcher)
     job = stage.job(submission)
     assert (job.state, job.attempt, launcher.specs) == (JobState.QUEUED, 1, [])
     stage.clock.advance(SHORTEST_PAUSE.total_seconds())
@@ -727,7 +722,7 @@ def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leas
     lifecycle.renew_all(stage.db, [lost.token], lease_s=60, now=stage.clock())  # its last sign of life
     dispatcher = stage.dispatcher(FakeLauncher())
     stage.clock.advance(60)
-    stage.look(dispatcher)
+    look(dispatcher)
     assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.RUNNING, 1)
     stage.clock.advance(60)
     dispatcher.run_until(submission.id)

@@ -3,19 +3,17 @@ from __future__ import annotations
 import pytest
 
 from builders import NOW, make_board, make_device, make_report, make_spec, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.machines import machines
 from kernelcup.app.machines.machines import SILENT, MachineState
 from kernelcup.app.machines.placement import is_lent_only, placement
 from kernelcup.app.machines.queries.machines import Machine
-from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import to_json
 from launcher_conformance import report_for
 
-DEVICE = make_device(slots=4)
 STAGES = to_json(make_report())["stages"]
 
 
@@ -75,15 +73,10 @@ class Stage:
         self.db, self.clock = db, clock
         self.engine = FakeEngine()
         self.board = make_board(db, devices=["H100"])
-        self.launcher = FakeFleet(self.engine)
-        self.dispatcher = Dispatcher(
-            db, devices=[DEVICE], launchers={"fake": self.launcher}, clock=clock, heartbeat_s=0.0
-        )
+        self.dispatcher = dispatcher_of(db, clock, FakeFleet(self.engine), make_device(slots=4))
 
     def look(self) -> None:
-        self.dispatcher._rooms._note_at = 0.0
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100"], None, patient=False)
+        look(self.dispatcher)
 
     def finish(self) -> None:
         for name, call in list(self.engine.calls.items()):

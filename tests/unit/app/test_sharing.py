@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from builders import make_board, make_device, make_submission
-from fake_fleet import FakeEngine, FakeFleet
-from kernelcup.app.queue.dispatcher import Dispatcher
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.queue.queries import claims
 from kernelcup.domain import grouped, slots_for, split_count
 from kernelcup_harness.protocol import Mode
@@ -24,13 +23,7 @@ class Stage:
         self.db, self.clock = db, clock
         self.engine = FakeEngine({f"m{number}": 2 for number in range(1, hosts + 1)})
         make_board(db, devices=["H100", "H100x2"])
-        self.dispatcher = Dispatcher(
-            db,
-            devices=[SINGLE, PAIR],
-            launchers={"fake": FakeFleet(self.engine)},
-            clock=clock,
-            heartbeat_s=0.0,
-        )
+        self.dispatcher = dispatcher_of(db, clock, FakeFleet(self.engine), SINGLE, PAIR)
         self.users = 0
         self.ended: list[str] = []
 
@@ -40,9 +33,7 @@ class Stage:
             make_submission(self.db, devices=[device], user=f"user{self.users}", mode=mode, now=self.clock())
 
     def look(self) -> None:
-        self.dispatcher._rooms._note_at = 0.0
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100", "H100x2"], None, patient=False)
+        look(self.dispatcher)
 
     def finish(self, machine: str) -> None:
         """End the oldest job on a machine."""
