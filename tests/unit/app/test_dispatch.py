@@ -92,11 +92,6 @@ def stage(db, clock) -> Stage:
     return Stage(db, clock)
 
 
-def never() -> threading.Event:
-    """Return the gate of runs that end by their cancellation."""
-    return threading.Event()
-
-
 def test_a_dispatcher_works_until_nothing_waits(stage) -> None:
     submissions = [stage.submit("H100", "A100", user=user) for user in ("ada", "bob", "cyn")]
     stage.dispatcher(FakeLauncher()).run_until_idle()
@@ -494,7 +489,7 @@ def test_a_cancelled_or_deleted_job_is_stopped_and_not_counted(stage, end) -> No
     def stop() -> None:
         end(stage.db, submission.id, by=actor_of(stage.db, "ada"), now=stage.clock())
 
-    stage.dispatcher(FakeLauncher(gate=never(), meanwhile=stop)).run_until(submission.id)
+    stage.dispatcher(FakeLauncher(until_cancelled=True, meanwhile=stop)).run_until(submission.id)
     if end is cancel_submission:
         assert stage.job(submission).state is JobState.CANCELLED
         assert stage.run(submission) is None
@@ -504,7 +499,7 @@ def test_a_cancelled_or_deleted_job_is_stopped_and_not_counted(stage, end) -> No
 def test_a_stopped_dispatcher_hands_its_jobs_back(stage) -> None:
     submission = stage.submit()
     stop = threading.Event()
-    stage.dispatcher(FakeLauncher(gate=never(), meanwhile=stop.set)).run_forever(stop)
+    stage.dispatcher(FakeLauncher(until_cancelled=True, meanwhile=stop.set)).run_forever(stop)
     job = stage.job(submission)
     assert (job.state, job.attempt) == (JobState.QUEUED, 1)
     assert len(stage.told(JobReturned)) == 1
@@ -699,7 +694,7 @@ def test_a_dispatcher_that_drains_can_still_be_told_to_hand_back(stage) -> None:
             assert ticks.acquire(timeout=30)
         stop.set()
 
-    stage.dispatcher(FakeLauncher(gate=never(), meanwhile=end), clock=clock).run_forever(stop, drain)
+    stage.dispatcher(FakeLauncher(until_cancelled=True, meanwhile=end), clock=clock).run_forever(stop, drain)
     assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.QUEUED, 1)
 
 
@@ -720,13 +715,11 @@ def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leas
     )
     stage.clock.advance(59)
     lifecycle.renew_all(stage.db, [lost.token], lease_s=60, now=stage.clock())  # its last sign of life
-    dispatcher = stage.dispatcher(FakeLauncher())
-    stage.clock.advance(60)
-    look(dispatcher)
-    assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.RUNNING, 1)
-    stage.clock.advance(60)
-    dispatcher.run_until(submission.id)
-    assert stage.run(submission).attempt == 2
+    dispatcher = stage.dispatcher(FakeFleet(FakeEngine()))
+    for number in (1, 2):
+        stage.clock.advance(60)
+        look(dispatcher)
+        assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.RUNNING, number)
 
 
 def test_how_far_a_job_is_can_be_read_elsewhere(stage) -> None:
