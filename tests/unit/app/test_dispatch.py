@@ -533,7 +533,9 @@ def test_a_lease_that_was_lost_stops_the_run_and_counts_once(stage) -> None:
 def test_a_heartbeat_keeps_a_long_job(stage) -> None:
     submission = stage.submit()
     engine = FakeEngine()
-    dispatcher = stage.dispatcher(FakeFleet(engine), lease_s=60)
+    launcher = FakeFleet(engine)
+    launcher.durable = False  # else the call would be adopted
+    dispatcher = stage.dispatcher(launcher, lease_s=60)
     for _ in range(4):
         look(dispatcher)
         stage.clock.advance(40)
