@@ -72,25 +72,26 @@ class Event:
 @ON_ONE_DATABASE
 def test_leaderboards_are_given_gpu_time_by_their_shares_however_long_their_jobs_are(db, clock) -> None:
     event = Event(db, clock, main=3.0, side=1.0)
-    event.send("main", 28)
-    event.send("side", 6)
+    event.send("main", 22)
+    event.send("side", 5)
     event.look()
-    event.pass_time(80, main=SHORT_S, side=LONG_S)
+    event.pass_time(60, main=SHORT_S, side=LONG_S)
     assert event.took_s["main"] / event.took_s["side"] == pytest.approx(3, rel=0.2)
 
 
 @ON_ONE_DATABASE
 def test_a_leaderboard_whose_jobs_did_not_wait_saves_up_no_time_and_waits_for_no_one_elses(db, clock) -> None:
     event = Event(db, clock, first=1.0, late=1.0)
-    event.send("first", 32)
+    event.send("first", 20)
     event.look()
-    event.pass_time(40, first=SHORT_S, late=SHORT_S)
+    event.pass_time(25, first=SHORT_S, late=SHORT_S)
     before = event.took_s["first"]
-    event.send("late", 16, user="ada")
-    event.pass_time(40, first=SHORT_S, late=SHORT_S)
+    event.send("late", 10, user="ada")
+    event.pass_time(25, first=SHORT_S, late=SHORT_S)
     assert event.took_s["late"] == pytest.approx(event.took_s["first"] - before, abs=3 * SHORT_S)
 
 
+@pytest.mark.jobs
 @ON_ONE_DATABASE
 def test_a_small_share_is_served_beside_a_large_one(db, clock) -> None:
     event = Event(db, clock, large=100.0, small=4.0)

@@ -257,6 +257,7 @@ def test_what_a_broken_server_sends_is_refused(
         gc.collect()
 
 
+@pytest.mark.dear("a file that does not fit into the memory of a process has to be made")
 def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
