@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +40,9 @@ pytest_plugins = ["parts", "processor_time"]
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
 
+PATIENCE_S = 30.0
+"""How long a thread may take to end once its test has ended."""
+
 
 def pytest_collection_finish() -> None:
     """Leave out of later looks for garbage what stays to the end: thousands of tests, and what they import."""
@@ -57,6 +62,18 @@ def _logs_go_nowhere_afterwards() -> Iterator[None]:
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if type(each).__module__.startswith("_pytest")]
     root.setLevel(logging.WARNING)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_outlives_its_test() -> Iterator[None]:
+    """Wait for the threads that a test started, and fail it if one goes on: it would disturb the tests that follow."""
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + PATIENCE_S
+    for thread in set(threading.enumerate()) - before:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            pytest.fail(f"{thread} goes on after its test", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
