@@ -329,11 +329,6 @@ def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
     assert count_runs(db) == 0
 
 
-def test_an_unknown_job_is_not_found(db, clock) -> None:
-    with pytest.raises(NotFound):
-        lifecycle.cancel(db, 7, now=clock())
-
-
 def test_the_database_itself_lets_one_run_of_a_job_count(db, clock, board) -> None:
     submit(db)
     lease = claim(db, clock)

@@ -8,7 +8,6 @@ import hmac
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -269,32 +268,33 @@ def test_a_name_that_moves_into_the_own_network_is_not_followed_there(judging, r
     )
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://hooks.example.org/",
-        "https://127.0.0.1/",
-        "https://[::ffff:10.0.0.1]/",
-        "https://169.254.169.254/latest/meta-data",
-        "https://localhost/",
-        "https://user:password@example.org/",
-        "https://example.org/#part",
-        "ftp://example.org/",
-        "https:///nothing",
-        "https://example.org:99999/",
-        "https://hooks.example.org:8443/",
-        "https://hooks.example.org:22/",
-        "https://exa mple.org/",
-        "https://[::1",
-        "nothing",
-        "https://example.org/" + "x" * 500,
-    ],
+NOWHERE = (
+    "http://hooks.example.org/",
+    "https://127.0.0.1/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://169.254.169.254/latest/meta-data",
+    "https://localhost/",
+    "https://user:password@example.org/",
+    "https://example.org/#part",
+    "ftp://example.org/",
+    "https:///nothing",
+    "https://example.org:99999/",
+    "https://hooks.example.org:8443/",
+    "https://hooks.example.org:22/",
+    "https://exa mple.org/",
+    "https://[::1",
+    "nothing",
+    "https://example.org/" + "x" * 500,
 )
-def test_an_address_that_no_request_may_go_to_is_refused(db, url: str) -> None:
+"""Addresses that no request may go to."""
+
+
+def test_an_address_that_no_request_may_go_to_is_refused(db) -> None:
     make_board(db)
-    resolve = to_public if "hooks" in url else socket.getaddrinfo
-    with pytest.raises(InvalidValue):
-        register(db, url, resolve=resolve)
+    for url in NOWHERE:
+        resolve = to_public if "hooks" in url else socket.getaddrinfo
+        with pytest.raises(InvalidValue):
+            register(db, url, resolve=resolve)
     assert webhooks.list_webhooks(db, OPERATOR, "double") == []
 
 
@@ -411,10 +411,8 @@ def test_a_receiver_that_drips_its_answer_is_given_up() -> None:
                 return
 
     with listening(drip) as (url, _asked):
-        began = time.monotonic()
         with pytest.raises(DeliveryFailed, match=r"within 0\.2 s"):
             HttpSender(whole_s=0.2).post(url, ["127.0.0.1"], {}, b"{}")
-        assert time.monotonic() - began < 30
         ended.set()
 
 
