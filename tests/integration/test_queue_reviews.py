@@ -186,11 +186,13 @@ def test_what_is_rejected_never_ranks_again(judging) -> None:
     submission = judging.judge(1000)
     decide(judging, quarantine(judging, submission), "rejected")
     assert judging.ranking() == [("ada", 2000)]
-    judging.judge(1500, content=FLAGGED)
+    later = judging.judge(1500, content=FLAGGED)
     assert judging.ranking() == [("ada", 1500)]
+    delete_submission(judging.db, later.id, by=OPERATOR, now=judging.clock())
+    assert judging.ranking() == [("ada", 2000)]
     assert rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock()).jobs == 0
     plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
-    assert (plan.jobs, plan.left_out) == (2, {"rejected in a review": 1})
+    assert (plan.jobs, plan.left_out) == (1, {"rejected in a review": 1})
     assert judging.job(submission).state is JobState.REJECTED
 
 

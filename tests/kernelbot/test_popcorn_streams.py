@@ -26,7 +26,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule
-from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
+from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, Verdict
 from kernelcup_kernelbot.popcorn import results
 from popcorn_client import ApplicationError, PopcornClient, form
 
@@ -99,17 +99,12 @@ def test_older_clients_stream_all_modes(board, waiting_cli, finish, golden, mode
 
 def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> None:
     update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))
-    report = make_report(trust=TrustLevel.WALL_CLOCK)
+    report = make_wall_report()
     cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert (
         "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock." in text
     )
-
-
-def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(waiting_cli, finish, board) -> None:
-    cli = waiting_cli(lambda: finish(make_wall_report()), *[lambda: None] * 9)
-    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert "80 µs (17.11 to 374); overhead 55 µs, self-measured 21 µs, by the wall clock" in text
     assert f"case 0: {NOT_REPLAYED}" in text
 

@@ -122,6 +122,7 @@ def test_a_dry_run_counts_and_writes_nothing(old, db, send, finish) -> None:
     assert tuple(old[1].execute(next_number).one()) == (1, False)
 
 
+@pytest.mark.jobs
 def test_numbers_are_kept_where_they_are_free(old, db, send, finish) -> None:
     _, kernelbot = old
     submit_there(kernelbot, b"theirs = 1\n")
@@ -133,6 +134,7 @@ def test_numbers_are_kept_where_they_are_free(old, db, send, finish) -> None:
     assert submit_there(kernelbot, b"theirs = 2\n") == 4
 
 
+@pytest.mark.jobs
 def test_an_error_leaves_the_tables_as_they_were(old, db, send, finish) -> None:
     _, kernelbot = old
     for number in range(2):
@@ -163,6 +165,7 @@ def test_what_kernelbot_cannot_have_is_counted_with_the_reason(old, db, send, fi
     assert bring_back(old, db).written["submission"] == 1
 
 
+@pytest.mark.jobs
 def test_a_leaderboard_that_the_import_renamed_is_found(old, db, send, finish) -> None:
     old[1].execute(text("UPDATE leaderboard.leaderboard SET name = 'double trouble' WHERE name = 'double'"))
     make_board(db, name="double-trouble", devices=["H100"])
