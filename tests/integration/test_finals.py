@@ -8,14 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select
 
 import final_duels
 from builders import make_actor, make_board, make_report, make_task
 from fakes import FakeClock, FakeLauncher, work_off
 from final_duels import duel_of, pair_of
 from hand_judging import Judging
-from kernelcup.app.boards.boards import delete_board
 from kernelcup.app.boards.late_exceptions import grant_late
 from kernelcup.app.news import stream
 from kernelcup.app.people.queries import audit_log
@@ -50,7 +48,6 @@ from kernelcup.errors import (
     NotFound,
     UnknownDevice,
 )
-from kernelcup.tables import FinalDuelRow, FinalRow
 from kernelcup_harness.protocol import Backend, DuelResult, Mode, TrustLevel, Verdict
 
 CLOSES_IN = timedelta(hours=1)
@@ -450,13 +447,3 @@ def test_a_pseudonymous_leaderboard_shows_no_names_in_the_official_order(db, clo
     hold(judging, {ada.id: 1000, bob.id: 1010})
     seen = shown(judging, viewer=actor_of(db, "bob"))
     assert order(seen) == [(1, f"participant {ada.id}"), (2, "bob")]
-
-
-def test_a_leaderboard_is_deleted_with_its_finals(judging) -> None:
-    ada, bob = enter(judging, 1000, 1010)
-    start(judging)
-    hold(judging, {ada.id: 1000, bob.id: 1010})
-    delete_board(judging.db, "double", confirm="double", now=judging.clock())
-    with judging.db.read() as session:
-        for row in (FinalRow, FinalDuelRow):
-            assert session.execute(select(func.count()).select_from(row)).scalar_one() == 0

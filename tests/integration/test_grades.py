@@ -19,7 +19,6 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.app.boards import late_exceptions
 from kernelcup.app.courses import class_list, courses, extensions, grades, grading, joining
 from kernelcup.app.queue import lifecycle, shown
 from kernelcup.app.results import reviews
@@ -168,15 +167,6 @@ def test_what_does_not_count_gives_no_points_and_says_why(db, teacher) -> None:
     assert found["cyn"].because == "Submission 2 came 5 days late; the rules allow 2 days."
     assert found["bob"].because == "Submission 3 on H100 failed: wrong answer."
     assert [found[user].points for user in ("ada", "bob", "cyn")] == [0.0, 0.0, 0.0]
-
-
-def test_an_extension_moves_the_deadline_of_one_student(db, teacher) -> None:
-    make_course(db, teacher, ["ada"])
-    late_exceptions.grant_late(db, teacher, "week1", "ada", DEADLINE + timedelta(days=2), now=NOW)
-    Room(db).enter("ada", right(150.0), at=DEADLINE + timedelta(days=3))
-    ada = graded(db, teacher)["ada"]
-    assert (ada.points, ada.late_days) == (30.0, 1)
-    assert "less 10 for 1 day late" in ada.because
 
 
 def test_more_time_in_a_course_moves_all_deadlines_of_one_student(db, teacher) -> None:

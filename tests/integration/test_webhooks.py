@@ -140,19 +140,6 @@ def test_each_piece_of_news_is_sent_in_order_and_once_while_all_is_well(judging,
     assert (hook.waiting, hook.failures, hook.succeeded_at) == (0, 0, judging.clock())
 
 
-def test_openings_and_deadlines_are_sent_within_the_promised_time(db, clock, newsroom, receiver) -> None:
-    opens, deadline = NOW + timedelta(hours=1), NOW + timedelta(days=3)
-    make_board(db, opens_at=opens, deadline=deadline)
-    register(db)
-    for moment, kind in ((opens, "opened"), (deadline - timedelta(days=1), "deadline"), (deadline, "final")):
-        clock.now = moment - timedelta(seconds=1)
-        newsroom.step()
-        count = len(receiver.got)
-        clock.advance(1 + EVERY_S)
-        newsroom.step()
-        assert [each["type"] for each in receiver.messages[count:]] == [kind]
-
-
 def test_what_a_receiver_missed_is_sent_again_under_the_same_id(judging, newsroom, receiver) -> None:
     register(judging.db)
     receiver.status = None

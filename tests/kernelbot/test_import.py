@@ -180,6 +180,7 @@ def name_of(db, subject: str) -> str:
     return rows(db, query.where(IdentityRow.subject == subject))[0][0]
 
 
+@pytest.mark.jobs
 def test_a_user_who_signed_in_here_before_keeps_the_account(db, bring) -> None:
     mine = accounts.sign_in(db, provider="github", subject=BOB, login="robert", now=NOW)
     assert bring().users[BOB] == mine
@@ -255,6 +256,7 @@ def test_a_submission_without_results_ends_without_one(brought) -> None:
     assert (view.mode.value, view.ended, view.jobs[0].state.value) == ("test", True, "cancelled")
 
 
+@pytest.mark.jobs
 def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> None:
     with autocommitting(old) as connection:
         submission(connection, 40, ADA, done=False, status="running", at=NOW - timedelta(minutes=5))
@@ -264,6 +266,7 @@ def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> No
     assert bring().counts["submissions"] == 1
 
 
+@pytest.mark.jobs
 def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     from kernelcup.app.submissions import withdrawal
 
@@ -273,6 +276,7 @@ def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     assert (again.counts["submissions"], again.absent, again.differences) == (0, {16}, [])
 
 
+@pytest.mark.jobs
 def test_another_submission_with_a_number_of_kernelbots_is_refused(db, bring) -> None:
     make_board(db)
     with db.write() as session:
@@ -294,6 +298,7 @@ def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(bro
     assert {boards[name].code_policy for name in boards} == {"never"}
 
 
+@pytest.mark.jobs
 def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> None:
     with autocommitting(old) as connection:
         connection.exec_driver_sql("UPDATE leaderboard.leaderboard SET forum_id = -1 WHERE name = 'over'")
@@ -305,6 +310,7 @@ def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> No
     assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77"}
 
 
+@pytest.mark.jobs
 def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
     with autocommitting(old) as connection:
         connection.exec_driver_sql(
@@ -352,19 +358,7 @@ def test_an_old_client_goes_on_over_http(bring, client) -> None:
     assert (shown["code"], shown["runs"][-1]["score"]) == ("# two\n", 1.5e-3)
 
 
-def test_the_old_site_submits_with_its_id(bring, client) -> None:
-    bring()
-    files = {"file": ("kernel.py", b"def custom_kernel(data):\n    return data * 2\n")}
-    found = client.post("/submission/vectoradd/H100/test", headers={"X-Web-Auth-Id": "web-ada"}, files=files)
-    assert found.status_code == 200
-
-
-def test_links_to_old_submissions_and_boards_hold(bring, client) -> None:
-    bring()
-    for path in ("/", "/b/vectoradd", "/b/over", "/b/broken", "/s/10"):
-        assert client.get(path, headers={"Accept": "text/html"}).status_code in (200, 303, 403), path
-
-
+@pytest.mark.jobs
 def test_the_command_prints_and_checks(db, db_url, old, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
     monkeypatch.setenv("KERNELCUP_DATABASE", db_url)

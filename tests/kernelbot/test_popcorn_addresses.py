@@ -46,6 +46,7 @@ def test_no_address_of_the_api_is_caught(app, client, stride) -> None:
         assert "detail" not in found.json() if found.headers["content-type"] == "application/json" else True
 
 
+@pytest.mark.jobs
 def test_a_leaderboard_may_have_the_name_of_a_mode(db, client, person) -> None:
     make_board(db, name="test")
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
@@ -53,6 +54,7 @@ def test_a_leaderboard_may_have_the_name_of_a_mode(db, client, person) -> None:
     assert client.get("/gpus/test").json() == ["H100"]
 
 
+@pytest.mark.jobs
 def test_a_wrong_method_is_refused_in_the_one_shape(board, client) -> None:
     assert client.get("/submission/double/H100/test").json() == {"detail": "Method Not Allowed"}
 

@@ -105,6 +105,7 @@ def test_a_leaderboard_is_made_of_a_folder_and_brought_up_to_date(db, problems, 
     golden("admin-create-leaderboard", admin.exchanges)
 
 
+@pytest.mark.jobs
 def test_a_folder_without_gpus_or_with_a_broken_task_is_refused(problems, admin) -> None:
     write_task(problems / "bare", TASK.replace("gpus: [h100]\n", ""))
     with pytest.raises(ApplicationError, match=r"400 Bad Request: bare: its task.yml has no `gpus`"):
@@ -125,6 +126,7 @@ def test_the_folder_of_problems_is_beside_the_configuration(tmp_path) -> None:
         Config.load(file, environ)
 
 
+@pytest.mark.jobs
 def test_a_server_without_such_a_folder_says_so(admin) -> None:
     with pytest.raises(ApplicationError, match="400 Bad Request: This server has no folder of problems"):
         admin.create_leaderboard("twice")
@@ -215,6 +217,7 @@ def test_invites_that_cannot_be_made_are_refused(board, admin) -> None:
     assert len(admin._ask("POST", "/admin/invites", json={"leaderboard": "double"})["codes"]) == 1
 
 
+@pytest.mark.jobs
 def test_joining_without_a_code_or_with_a_wrong_one_is_refused(cli) -> None:
     with pytest.raises(ApplicationError, match="404 Not Found"):
         cli.join("wrong")

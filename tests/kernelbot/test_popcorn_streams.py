@@ -71,6 +71,7 @@ def each_without_statuses(exchange):
     return type(exchange)(request=exchange.request, answer={**exchange.answer, "body": kept})
 
 
+@pytest.mark.jobs
 def test_a_trace_that_is_none_is_left_out(board, waiting_cli, finish) -> None:
     report = profile_report(trace="no trace")
     first, _ = waiting_cli(lambda: finish(report), *[lambda: None] * 9).profile("kernel.py", CODE, **SENT)
@@ -81,8 +82,8 @@ def test_a_trace_that_is_none_is_left_out(board, waiting_cli, finish) -> None:
 @pytest.mark.parametrize(
     ("mode", "stage", "name"),
     [
-        (Mode.TEST, StageName.TEST, "test"),
-        (Mode.BENCHMARK, StageName.BENCHMARK, "benchmark"),
+        pytest.param(Mode.TEST, StageName.TEST, "test", marks=pytest.mark.jobs),
+        pytest.param(Mode.BENCHMARK, StageName.BENCHMARK, "benchmark", marks=pytest.mark.jobs),
         (Mode.LEADERBOARD, StageName.RANKED, "leaderboard"),
     ],
 )
@@ -156,6 +157,7 @@ def test_a_submission_that_is_cancelled_ends_the_stream_with_an_error(db, board,
         waiting_cli(*steps).submit_and_stay("kernel.py", CODE, **SENT, mode="test")
 
 
+@pytest.mark.jobs
 def test_who_goes_away_cancels_nothing(db, board, http, server_url, person, finish) -> None:
     headers, body = form("kernel.py", CODE)
     both = {**headers, "X-Popcorn-Cli-Id": person("ada").token}
@@ -186,6 +188,7 @@ def test_frames_end_as_the_client_expects(board, http, person, finish) -> None:
     assert frames[-1].startswith("event: result\n")
 
 
+@pytest.mark.jobs
 def test_the_task_may_change_while_somebody_stays(db, board, waiting_cli, finish) -> None:
     def change() -> None:
         update_board(db, OPERATOR, "double", now=NOW, task=make_task(description="Twice."))

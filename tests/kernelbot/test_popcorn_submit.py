@@ -19,7 +19,7 @@ from zips import TWO, zipped
 
 CODE = SUBMISSION.encode()
 SENT = {"leaderboard": "double", "gpu": "H100"}
-WAYS = pytest.mark.parametrize("way", ["submit", "submit_and_stay"])
+WAYS = pytest.mark.parametrize("way", ["submit", pytest.param("submit_and_stay", marks=pytest.mark.jobs)])
 
 
 def failed_report(**case):
@@ -121,6 +121,7 @@ def test_of_a_hidden_case_only_its_number_is_told(db, client, person, finish, ro
     assert "got 1.0" not in str(caught.value)
 
 
+@pytest.mark.jobs
 def test_too_slow_has_its_own_word(board, waiting_cli, finish) -> None:
     stage = make_stage([], name=StageName.TEST, verdict=Verdict.TIME_LIMIT_EXCEEDED, message="180 s are over")
     report = make_report(
@@ -269,11 +270,13 @@ def test_without_a_header_or_with_a_wrong_one_it_says_how_to_sign_in(board, clie
         assert "kernelcup login --popcorn" in str(caught.value)
 
 
+@pytest.mark.jobs
 def test_a_form_without_the_file_is_refused_with_a_text(board, cli) -> None:
     with pytest.raises(ApplicationError, match=r"422 .*: file: Field required"):
         cli._wire.ask("POST", "/submission/double/H100/test", timeout_s=60, data={"other": "x"})
 
 
+@pytest.mark.jobs
 def test_a_leaderboard_that_is_deleted_meanwhile_ends_the_loop(db, board, waiting_cli) -> None:
     cli = waiting_cli(lambda: delete_board(db, "double", confirm="double", now=NOW))
     with pytest.raises(ApplicationError, match="404"):
