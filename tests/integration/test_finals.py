@@ -131,7 +131,7 @@ def test_the_official_order_is_news(judging) -> None:
     ("text", "options"),
     [
         ("1/day", {"mode_group": "practice", "per_user": False}),
-        ("1 gpu-seconds/day", {"device": "H100"}),
+        pytest.param("1 gpu-seconds/day", {"device": "H100"}, marks=pytest.mark.jobs),
     ],
 )
 def test_duels_of_finals_count_against_no_limit(judging, text, options) -> None:

@@ -86,6 +86,7 @@ def test_a_page_reads_in_one_transaction(db, bob, client, path) -> None:
         assert len(count.statements) <= most, "\n".join(count.statements)
 
 
+@pytest.mark.jobs
 def test_a_profile_costs_the_same_for_many_rankings(judging, bob, client) -> None:
     costs = []
     for name in ("", "double-2"):

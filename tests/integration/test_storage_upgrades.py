@@ -328,7 +328,10 @@ def test_a_copy_replaces_a_database_that_a_newer_version_upgraded(command, kept)
     assert migrate.current_revision(kept) == migrate.newest_revision()
 
 
-@pytest.mark.parametrize(("revision", "code"), [("9999", "newer_database"), ("0099", "old_database")])
+@pytest.mark.parametrize(
+    ("revision", "code"),
+    [pytest.param("9999", "newer_database", marks=pytest.mark.jobs), ("0099", "old_database")],
+)
 def test_a_copy_of_an_unknown_revision_is_refused_before_it_replaces_anything(
     command, kept, tmp_path, revision, code
 ) -> None:

@@ -121,7 +121,7 @@ def state_of(judging: Judging, submission: Submission) -> JobState:
 # After judging: finals
 
 
-@pytest.mark.parametrize("decision", ["", "rejected"])
+@pytest.mark.parametrize("decision", [pytest.param("", marks=pytest.mark.jobs), "rejected"])
 def test_a_result_that_is_put_aside_leaves_the_official_order_void(judging: Judging, decision: str) -> None:
     made = enter(judging, ada=1000, bob=1010, cyn=1020)
     over(judging)
