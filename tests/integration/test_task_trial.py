@@ -62,6 +62,7 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
     assert "the checker refuses the output of ref_kernel" in found.fault
 
 
+@pytest.mark.jobs
 def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     found = trial.try_task(shipped(), ["MI300"], solutions=True)
     assert isinstance(found, Tried)
@@ -69,6 +70,7 @@ def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     assert "tests.0: seeds up to 2^63" in found.seeds_why
 
 
+@pytest.mark.jobs
 def test_a_checker_that_always_says_yes_is_named(trial) -> None:
     careless = GROWS.replace("torch.equal(output, data)", "True")
     found = trial.try_task(make_task(sources={"reference.py": careless}), ["emulated"], solutions=False)
