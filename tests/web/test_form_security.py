@@ -9,10 +9,7 @@ import pytest
 from fastapi import APIRouter
 
 from builders import make_board
-from kernelcup.app import access
-from kernelcup.app.people import accounts
-from kernelcup.app.people.queries import users
-from kernelcup.domain import OPERATOR, Role
+from kernelcup.domain import Role
 from kernelcup.http.pages import routes
 from kernelcup.http.sign_in import pages
 
@@ -86,39 +83,6 @@ def test_forms_with_a_bearer_token_instead_of_a_session_are_refused(client, root
     for path in FORMS:
         assert client.post(path, headers=HERE | root.headers).status_code == 403, path
         assert client.post(path, headers=HERE).status_code == 401, path
-
-
-def test_no_page_can_be_put_into_a_frame_or_run_other_scripts(client, root) -> None:
-    for path in ("/account", "/tokens", "/join", "/admin", "/admin/boards/new", "/u/root"):
-        headers = client.get(path, headers=HTML).headers
-        assert headers["x-frame-options"] == "DENY"
-        for rule in ("frame-ancestors 'none'", "script-src 'self'", "form-action 'self'"):
-            assert rule in headers["content-security-policy"], (path, rule)
-
-
-def test_ways_in_lead_to_pages_of_ours_only(client) -> None:
-    for wanted in (
-        "https://evil.example",
-        "//evil.example",
-        "/\\evil.example",
-        "javascript:alert(1)",
-        "/\tx",
-    ):
-        page = client.get("/auth/login", params={"next": wanted}, headers=HTML).text.split("<main")[1]
-        assert not re.search("evil.example|javascript:", page), wanted
-
-
-def test_scripts_in_names_of_people_are_text_everywhere(client, root, db, clock) -> None:
-    # No service makes such a name; a page must not rely on that.
-    evil = "<img src=x onerror=alert(1)>"
-    with db.write() as session:
-        assert users.create(session, evil, role=Role.PARTICIPANT, now=clock())
-    accounts.change(db, OPERATOR, evil, role=Role.CREATOR, entry=access.HERE, now=clock())
-    for path in ("/admin/users", "/admin/audit", "/u/%3Cimg%20src=x%20onerror=alert(1)%3E"):
-        page = client.get(path, headers=HTML)
-        assert page.status_code == 200, path
-        assert "<img src=x" not in page.text
-        assert "&lt;img src=x" in page.text
 
 
 def test_a_nul_in_a_form_is_refused(client, root) -> None:

@@ -19,6 +19,8 @@ def test_page_forbids_scripts_styles_and_frames_of_others(client) -> None:
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "base-uri 'none'" in policy
+    assert "form-action 'self'" in policy
+    assert "script-src 'self'" in policy
     assert "unsafe" not in policy
 
 
