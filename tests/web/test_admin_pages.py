@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from sqlalchemy import select
 from test_form_security import FORMS, forms_of
@@ -95,15 +94,6 @@ def post(client, path: str, *, page: str = "/account", **data: str):
     """Send a form with the token of a page."""
     data["csrf_token"] = token_of(client, page)
     return client.post(path, data=data, headers=HERE, follow_redirects=False)
-
-
-@pytest.mark.jobs
-def test_every_page_fits_and_axe_finds_nothing(visitor, people) -> None:
-    somebody = visitor(people["root"])
-    page = somebody.open("/admin")
-    for path in PAGES:
-        somebody.open(path, page)
-        check_page(page)
 
 
 def test_nothing_of_staff_is_for_others(client, people, signed_in, db) -> None:

@@ -1,4 +1,4 @@
-"""A walk over all pages from link to link: all are answered, and no form that they show is taken without its token."""
+"""A walk over all pages but the documents from link to link: all are answered, and no form that they show is taken without its token."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from looks import check_page
 from starlette.testclient import TestClient
 from test_form_security import forms_of
 
@@ -127,9 +128,10 @@ def kind_of(path: str) -> str:
     return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
 
 
-def walk(client: TestClient, starts: list[str]) -> dict[str, tuple[str, str]]:
-    """Return the forms of all pages that links lead to: their addresses with a page and the token there."""
+def walk(client: TestClient, starts: list[str]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Return the pages that links lead to, after their forms: the addresses with a page and the token there."""
     found: dict[str, tuple[str, str]] = {}
+    pages = []
     waiting, seen, dead = list(starts), {kind_of(each) for each in starts}, []
     while waiting:
         path = waiting.pop(0)
@@ -139,22 +141,28 @@ def walk(client: TestClient, starts: list[str]) -> dict[str, tuple[str, str]]:
         if not answer.headers.get("content-type", "").startswith("text/html"):
             continue
         page = Page(answer.text)
+        pages.append(path)
         for action, token in page.forms:
             found.setdefault(kind_of(urljoin(path, action)), (path, token))
         for link in page.links:
             target = urljoin(path, link)
-            if target.startswith("/") and kind_of(target) not in seen:
+            if target.startswith("/") and not target.startswith("/docs/") and kind_of(target) not in seen:
                 seen.add(kind_of(target))
                 waiting.append(target)
     assert not dead
     assert "/b/x/duels/1" in seen
-    return found
+    return found, pages
+
+
+def starts_of(newest: int) -> list[str]:
+    """Return where the walk begins: the last two submissions are the admin's."""
+    return [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"]
 
 
 def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root, db) -> None:
     other = TestClient(client.app, base_url="http://127.0.0.1:8000")
     newest = list_views(db, user="root")[0].id
-    found = walk(client, [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"])
+    found, _ = walk(client, starts_of(newest))
     link = f"/auth/link/{login_links.make_login_link(db, root.actor.user_id, NOW)}"
     for each in (link, "/join"):
         ((action, token),) = Page(other.get(each).text).forms
@@ -170,3 +178,13 @@ def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root
     known = {kind_of(each) for each in forms_of(routes.router) + forms_of(pages.pages)}
     missed = known - met - {kind_of(each) for each in SHOWN_AFTER_A_FORM} - {"/auth/link/1"}
     assert not missed
+
+
+@pytest.mark.jobs
+def test_every_page_fits_every_window_and_axe_finds_nothing(client, root, db, visitor) -> None:
+    _, pages = walk(client, starts_of(list_views(db, user="root")[0].id))
+    somebody = visitor(root)
+    page = somebody.context.new_page()
+    for path in pages:
+        check_page(somebody.open(path, page))
+        assert page.locator("h1").count() == 1, path

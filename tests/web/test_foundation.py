@@ -99,13 +99,6 @@ def test_token_of_another_session_is_refused(client, person, signed_in) -> None:
 
 
 @pytest.mark.jobs
-def test_queue_fits_every_window_and_axe_finds_nothing(visitor) -> None:
-    page = visitor().open("/queue")
-    check_page(page)
-    assert page.locator("tbody tr").count() == 2
-
-
-@pytest.mark.jobs
 def test_error_page_fits_and_axe_finds_nothing(visitor) -> None:
     somebody = visitor(width=360)
     somebody.expects_refusal = True

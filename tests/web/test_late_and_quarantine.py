@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
@@ -31,17 +30,6 @@ def people(db, person) -> dict[str, Any]:
     make_board(db, creator="grace", deadline=NOW + timedelta(days=1))
     judged(db, "ada")
     return found
-
-
-@pytest.mark.jobs
-def test_pages_fit_and_axe_finds_nothing(visitor, people, db) -> None:
-    late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
-    somebody = visitor(people["grace"])
-    page = somebody.open(LATE)
-    check_page(page)
-    somebody.open("/s/1", page)
-    page.get_by_text("Put aside").click()
-    check_page(page)
 
 
 @pytest.mark.jobs
