@@ -278,7 +278,7 @@ def test_the_description_of_the_api_and_the_figures_hold_no_secret(client, scene
         assert not [each for each in everything if each in told], address
 
 
-@sampled(9)
+@sampled(23)
 @pytest.mark.parametrize("who", ["nobody", "ada", "root"])
 def test_a_refusal_repeats_no_secret(app, client, scene, log, who, step) -> None:
     secrets = {person.token for person in scene.values()} | OPERATORS

@@ -91,7 +91,7 @@ def try_operation(
 @pytest.mark.parametrize(
     ("who", "step"),
     [
-        ("root", 14),
+        ("root", 29),
         *(pytest.param(who, 1, marks=pytest.mark.jobs) for who in ("nobody", "bob", "grace", "root")),
     ],
 )

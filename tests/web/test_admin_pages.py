@@ -96,6 +96,7 @@ def post(client, path: str, *, page: str = "/account", **data: str):
     return client.post(path, data=data, headers=HERE, follow_redirects=False)
 
 
+@pytest.mark.dear("every page and form of staff, tried by others")
 def test_nothing_of_staff_is_for_others(client, people, signed_in, db) -> None:
     """Every page and form for admins and creators, tried by others: nothing is shown and nothing changes."""
 

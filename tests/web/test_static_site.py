@@ -28,6 +28,7 @@ def site(platform, db, person, tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.dear("writes the whole site, its documents included")
 def test_every_link_leads_to_a_file_and_nothing_needs_a_server_or_is_secret(site) -> None:
     pages = [*site.rglob("*.html")]
     names = {str(each.relative_to(site)) for each in pages}
