@@ -120,12 +120,13 @@ def judged(job: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("event", [{}, {"stage": "test"}, {"event": "told"}, {"event": 1}, {"event": []}])
-def test_what_is_no_event_is_refused_and_the_job_goes_on(lab: Lab, event: dict[str, Any]) -> None:
+def test_what_is_no_event_is_refused_and_the_job_goes_on(lab: Lab) -> None:
     job = lab.begun()
-    refused = lab.post("news", session=SESSION, events={job["call"]: [event]}, trouble="")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
-    assert lab.post(f"calls/{job['call']}/outcome", outcome=judged(job), events=[event]).status_code == 422
+    for event in ({}, {"stage": "test"}, {"event": "told"}, {"event": 1}, {"event": []}):
+        refused = lab.post("news", session=SESSION, events={job["call"]: [event]}, trouble="")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
+        ended = lab.post(f"calls/{job['call']}/outcome", outcome=judged(job), events=[event])
+        assert ended.status_code == 422
     assert lab.post(f"calls/{job['call']}/outcome", outcome=judged(job), events=[]).json() == {"taken": True}
     lab.look()
     assert list(lab.ends.values()) == [["accepted"]]

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
@@ -40,15 +39,6 @@ def people(db, person) -> dict[str, Any]:
         now=NOW - timedelta(days=2),
     )
     return found
-
-
-@pytest.mark.jobs
-def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
-    somebody = visitor(people["root"])
-    page = somebody.open("/admin/users/ada")
-    for path in ("/admin/users/ada", FIGURES, OF_BOARD, f"{FIGURES}?days=1"):
-        somebody.open(path, page)
-        check_page(page)
 
 
 @pytest.mark.jobs

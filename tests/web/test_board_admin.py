@@ -52,13 +52,6 @@ benchmarks:
 """
 TASK = {"copy/task.yml": YML.encode(), "copy/reference.py": REFERENCE.encode()}
 BROKEN = TASK | {"copy/task.yml": YML.replace("seed: 1}", "seed: [1]}").encode()}
-PAGES = (
-    "/admin/boards/new",
-    "/admin/boards/double",
-    "/admin/boards/double/rejudge",
-    "/admin/boards/double/unveil",
-    "/admin/boards/double/delete",
-)
 
 
 @pytest.fixture
@@ -78,15 +71,6 @@ def people(db, person) -> dict[str, Any]:
 def packed(files: dict[str, bytes], name: str = "copy.zip") -> dict[str, Any]:
     """Return a zip as a browser's file input gives it."""
     return {"name": name, "mimeType": "application/zip", "buffer": zip_of(files)}
-
-
-@pytest.mark.jobs
-def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
-    somebody = visitor(people["grace"])
-    page = somebody.open("/admin")
-    for path in PAGES:
-        somebody.open(path, page)
-        check_page(page)
 
 
 @pytest.mark.jobs

@@ -8,7 +8,6 @@ import io
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import judged, post
 
@@ -34,14 +33,6 @@ def people(db, person) -> dict[str, Any]:
     membership.add_member(db, OPERATOR, "double", "ada", pseudonym="fox", now=NOW)
     judged(db, "ada")
     return found
-
-
-@pytest.mark.jobs
-def test_page_fits_and_axe_finds_nothing(visitor, people, db) -> None:
-    membership.make_invites(db, OPERATOR, ["double"], count=3, label="autumn", now=NOW)
-    page = visitor(people["grace"]).open(PAGE)
-    check_page(page)
-    expect(page.get_by_role("region", name="Register")).to_contain_text("ada")
 
 
 def test_a_member_reaches_the_course_from_the_first_page(client, people, signed_in) -> None:
@@ -135,12 +126,6 @@ def test_managers_see_all_submissions_and_others_their_own(client, people, signe
     assert ">#1</a>" not in client.get("/b/double/submissions?user=ada").text
     client.cookies.update(signed_in(people["ada"]))
     assert ">#1</a>" in client.get("/b/double/submissions").text
-
-
-@pytest.mark.jobs
-def test_pages_of_a_course_fit_a_phone_and_axe_finds_nothing(visitor, people) -> None:
-    for path in ("/c/double", "/c/double/grades?board=double", "/b/double/submissions"):
-        check_page(visitor(people["grace"], width=390).open(path))
 
 
 @pytest.mark.jobs

@@ -99,13 +99,6 @@ def test_a_name_that_no_address_can_have_is_refused(db, name: str) -> None:
 
 
 @pytest.mark.jobs
-def test_the_page_fits_and_is_accessible(visitor, db, clock) -> None:
-    make_board(db, event="spring", deadline=NOW + timedelta(days=2))
-    Judging(db, clock).judge(1000)
-    check_page(visitor().open("/e/spring"))
-
-
-@pytest.mark.jobs
 def test_no_table_scrolls_sideways_on_a_phone(visitor, db, clock) -> None:
     names = ("grouped-matrix-product", "prefix-sum-of-segments", "double")
     for name in names:

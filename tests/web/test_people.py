@@ -10,19 +10,20 @@ from urllib.parse import urlencode
 import pytest
 from looks import check_page
 from playwright.sync_api import expect
+from test_admin_pages import post
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.app.courses import membership
-from kernelcup.app.people import accounts
+from kernelcup.app.people import accounts, tokens
 from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
 from kernelcup.app.results.standings import standings
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup_harness.protocol import Mode
 
-HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}
 
 
@@ -54,18 +55,6 @@ def judged(db, user: str, board: str = "double", seconds: float = 1e-6) -> int:
     report = make_report([seconds * 1e9])
     lifecycle.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
     return sent.id
-
-
-def token_of(page: str) -> str:
-    found = re.search(r'name="csrf_token" value="(\w+)"', page)
-    assert found is not None
-    return found[1]
-
-
-def post(client, path: str, **data: str):
-    """Send a form of the account page."""
-    token = token_of(client.get("/account").text)
-    return client.post(path, data={"csrf_token": token, **data}, headers=HERE, follow_redirects=False)
 
 
 @pytest.mark.jobs
@@ -142,19 +131,11 @@ def test_profile_shows_bests_and_history(visitor, person, db) -> None:
 
 def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person, db, signed_in) -> None:
     make_board(db, pseudonymous=True)
-    person("ada")
+    ada = person("ada")
     judged(db, "ada")
     assert "double" not in client.get("/u/ada").text
-    client.cookies.update(signed_in(accounts_person(db, "ada")))
+    client.cookies.update(signed_in(ada))
     assert "double" in client.get("/u/ada").text
-
-
-def accounts_person(db, name: str):
-    """Return somebody who is there already, as ``signed_in`` takes them."""
-    from kernelcup.app.people.user_names import actor_of
-    from service import Person
-
-    return Person(actor=actor_of(db, name), token="")
 
 
 def test_profile_of_others_leaves_out_closed_boards(client, person, db) -> None:
@@ -184,8 +165,6 @@ def test_unknown_user_is_told_so(client) -> None:
 
 
 def test_own_submission_says_why_it_does_not_rank(client, person, db, signed_in) -> None:
-    from kernelcup.app.results import reviews
-
     ada = person("ada")
     make_board(db)
     judged(db, "ada")
@@ -287,8 +266,6 @@ def test_a_participant_gets_no_token_with_more_than_their_role(client, person, s
 
 
 def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:
-    from kernelcup.app.people import tokens
-
     bob = person("bob", Role.PARTICIPANT)
     (theirs,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="bob")
     client.cookies.update(signed_in(person("ada")))
