@@ -35,7 +35,6 @@ def say(key, value):
 
 
 def own(body: str, **overrides: Any) -> Finished:
-    """Run a job whose harness has this body."""
     return run(own_spec(PRELUDE + body, **overrides))
 
 
@@ -76,7 +75,6 @@ def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
     assert (report.verdict, report.trust, report.exit_code) == (Verdict.ACCEPTED, TrustLevel.SELF_MEASURED, 0)
     assert [stage.name for stage in report.stages] == [StageName.TEST, StageName.RANKED]
     (case,) = report.stages[1].cases
-    assert case.timing is not None
     assert (case.timing.reported_ns, case.timing.reported) == (1500.5, {"runs": 3.0})
     assert [each.hidden for each in report.stages[0].cases] == [False, True]
 
@@ -308,13 +306,6 @@ def test_what_one_stage_prepares_for_the_next_has_no_effect(action: str) -> None
 
 
 @pytest.mark.jobs
-def test_each_stage_gets_its_files_anew_without_a_sandbox_too() -> None:
-    report = own(PROBE, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE).report
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
-
-
-@pytest.mark.jobs
 def test_extensions_that_were_built_beforehand_are_there_in_the_stages() -> None:
     submission = "import os, pathlib  # for load_inline\n"
     submission += "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
@@ -336,15 +327,6 @@ def test_processes_of_a_multi_gpu_task_can_talk_to_each_other() -> None:
     body += "say('gpus', os.environ['POPCORN_GPUS'])\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
     report = own(body, multi_gpu=True).report
     assert report.verdict is Verdict.ACCEPTED, report.message
-
-
-@pytest.mark.jobs
-def test_the_emulation_reaches_the_tasks_own_harness() -> None:
-    body = "import torch\nx = torch.ones(2, device='cuda')\nsay('test.0.status', 'pass')\n"
-    body += "say('device', x.device)\nsay('check', 'pass')"
-    report = own(body).report
-    assert report.extra["device"] == "cuda:0"
-    assert not report.comparable
 
 
 # Parts

@@ -148,8 +148,6 @@ class FakeCupti:
 
 
 class FakeCuda:
-    """The driver."""
-
     code = 0
 
     def cuInit(self, _flags: int) -> int:  # noqa: N802
@@ -157,13 +155,11 @@ class FakeCuda:
 
 
 def names_at(params: Any) -> list[str]:
-    """The names of counters in a structure."""
     return [each.decode() for each in (ctypes.c_char_p * params.count).from_address(params.names)]
 
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> FakeCupti:
-    """CUPTI and a driver of this test."""
     found = FakeCupti()
     monkeypatch.setattr(cupti, "library", lambda: found)
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: FakeCuda())
@@ -171,7 +167,6 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeCupti:
 
 
 def made() -> Sampler:
-    """A sampler of two counters."""
     return Sampler(COUNTERS, interval_ns=2_000, most=64)
 
 

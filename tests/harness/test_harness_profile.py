@@ -41,7 +41,6 @@ CASES = [{"size": 8, "seed": 5}, {"size": 16, "seed": 5}]
 
 
 def job(submission: str = HONEST, *, way: ProfileWay = ProfileWay.REPLAYED, **options: Any) -> JobSpec:
-    """A profile job of two benchmarks."""
     asked = ProfileOptions(way=way, **options)
     return quick_spec(
         submission, mode=Mode.PROFILE, backend=Backend.CPU, tests=[], benchmarks=CASES, profile=asked
@@ -49,7 +48,6 @@ def job(submission: str = HONEST, *, way: ProfileWay = ProfileWay.REPLAYED, **op
 
 
 def cases(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Index and verdict of the profiled cases."""
     return [(each["case"]["index"], each["case"]["verdict"]) for each in events if each["type"] == "case"]
 
 

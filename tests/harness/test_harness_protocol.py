@@ -118,7 +118,6 @@ def test_any_text_survives(hostile: str) -> None:
 
 
 def audit(**changes: Any) -> protocol.Audit:
-    """Return an audit."""
     values: dict[str, Any] = {
         "captured": True,
         "score_ns": 30.0,

@@ -55,12 +55,10 @@ def kernel(*lines: str) -> str:
 
 
 def said(report: RunReport) -> tuple[Verdict, Reason]:
-    """Return verdict and reason."""
     return report.verdict, report.reason
 
 
 def stage_of(report: RunReport, name: StageName = StageName.TEST) -> StageReport:
-    """Return a stage of a report."""
     return next(stage for stage in report.stages if stage.name is name)
 
 
@@ -133,7 +131,6 @@ def test_a_rank_that_takes_all_memory_ends_the_run(warm: Run) -> None:
 
 
 def checked_by(body: str) -> dict[str, str]:
-    """Return the task's files with another checker."""
     head = REFERENCE[: REFERENCE.index("    expected = ref_kernel(data)")]
     return {**job().sources, "reference.py": head + body}
 
@@ -172,7 +169,6 @@ def test_a_duel_on_several_gpus_is_not_held_and_the_run_ranks_by_its_times(warm:
     rival = SourceTree(files={"rival.py": GOOD}, entry="rival.py")
     report = warm(job(mode=Mode.LEADERBOARD, rules=RANKED, rival=rival))
     assert said(report) == (Verdict.ACCEPTED, Reason.NONE), report.message
-    assert report.duel is not None
     told = report.duel.verdict, report.duel.rival_message
     assert told == (DuelVerdict.NOT_HELD, "calls on several GPUs are not compared in turns")
 

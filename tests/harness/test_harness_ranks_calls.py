@@ -31,13 +31,10 @@ SAMPLE = SampleName(input=0)
 
 
 def place(world: int = 2, index: int = 0) -> Place:
-    """A case of the ranked stage."""
     return Place(StageName.RANKED, index, {"world_size": world, "seed": 1})
 
 
 class FakeRanks:
-    """The judges of two ranks."""
-
     count = 2
 
     def __init__(self) -> None:
@@ -77,8 +74,6 @@ class FakeRanks:
 
 
 class FakeWitness:
-    """Sees each call last as long as another."""
-
     def __init__(self) -> None:
         self.errors: list[Exception | None] = []
         self.begin_fails: Exception | None = None
@@ -111,11 +106,9 @@ class Calls:
         self.ranks.steps.clear()
 
     def time(self, case: Place | None = None) -> float:
-        """Return the time of the next call."""
         return self.caller.timed((case or place(), SAMPLE), None, timeout_s=10.0).ns
 
     def times(self, count: int) -> list[float]:
-        """Return the times of the next calls."""
         return [self.time() for _ in range(count)]
 
     def unwatched(self) -> str:

@@ -41,21 +41,18 @@ class Watch:
         self.copies: list[Copy] = []
 
     def work(self, ns: float, dispatches: int = 1) -> Span:
-        """Be active for some time, and idle after it."""
         begin = self.now_ns
         self.stretches.append(Stretch(begin, begin + ns, dispatches))
         self.now_ns += ns + GAP_NS
         return Span(begin, begin + ns)
 
     def copy(self, ns: float) -> Span:
-        """Copy by an engine of the device's own."""
         begin = self.now_ns
         self.copies.append(Copy(begin, begin + ns))
         self.now_ns += ns + GAP_NS
         return Span(begin, begin + ns)
 
     def mark(self, mark: tuple[int, int]) -> None:
-        """Make a mark."""
         for ns in mark:
             self.work(ns)
 

@@ -22,7 +22,6 @@ from kernelcup.launchers.bundle import write_bundle
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
-    CheckStyle,
     JobSpec,
     Limits,
     Mode,
@@ -60,7 +59,6 @@ def custom_kernel(data):
 
 
 def sleepers() -> list[int]:
-    """Return the ids of the daemons that are alive."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -84,7 +82,6 @@ def curious(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
 
 @pytest.fixture(scope="module")
 def finished(curious: tuple[Finished, Path]) -> Finished:
-    """The run itself."""
     return curious[0]
 
 
@@ -117,7 +114,6 @@ def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     assert [stage.name for stage in report.stages] == [StageName.IMPORT, StageName.TEST, StageName.RANKED]
     assert [case.hidden for case in report.stages[1].cases] == [False, True]
     timing = report.stages[2].cases[0].timing
-    assert timing is not None
     assert 2 <= len(timing.samples_ns) == len(timing.own_ns) <= 3
     pairs = zip(timing.own_ns, timing.samples_ns, strict=True)
     assert all(0 < own <= sample for own, sample in pairs)
@@ -229,24 +225,6 @@ def ranked_inputs(report: RunReport) -> list[Any]:
 # Forms of tasks: what is judged is the same without a sandbox
 
 
-IN_PLACE = """
-import torch
-def generate_input(size, seed):
-    return torch.arange(size), torch.zeros(size, dtype=torch.int64)
-def ref_kernel(data):
-    data[1].copy_(data[0] * 2)
-def check_implementation(data, output):
-    expected = data[0] * 2
-    return torch.equal(output[1], expected), "the second is not the double of the first"
-"""
-
-
-def test_a_task_may_be_answered_in_place(warm: Run) -> None:
-    submission = "def custom_kernel(data):\n    data[1][:] = data[0] + data[0]\n"
-    report = warm(quick_spec(submission, sources={"reference.py": IN_PLACE}))
-    assert report.verdict is Verdict.ACCEPTED, report.message
-
-
 TWO_FILES = SourceTree(
     entry="submission.py",
     files={
@@ -261,14 +239,6 @@ TWO_FILES = SourceTree(
 def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
     report = warm(quick_spec(TWO_FILES, mode=Mode.LEADERBOARD))
     assert report.verdict is Verdict.ACCEPTED, report.message
-
-
-def test_doing_nothing_is_no_answer_in_place(warm: Run) -> None:
-    report = warm(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
-    assert report.verdict is Verdict.WRONG_ANSWER
-    mismatch = report.stages[1].cases[0].mismatch
-    assert mismatch is not None
-    assert (mismatch.where, mismatch.wrong, mismatch.first[0].position) == ("output[1]", 15, [1])
 
 
 RECORDS = """
@@ -318,29 +288,6 @@ def test_records_of_the_task_cross_both_ways_and_long_output_is_cut(warm: Run) -
     assert len(report.stdout.text) == Limits().kept_output_bytes
 
 
-OLDER = """
-import torch
-def generate_input(size):
-    return torch.rand(size)
-def ref_kernel(data):
-    return data.sqrt()
-def check_implementation(custom_output, ref_output):
-    return torch.allclose(custom_output, ref_output)
-"""
-
-
-def test_the_older_form_compares_two_outputs(warm: Run) -> None:
-    submission = "import torch\ndef custom_kernel(data):\n    return torch.sqrt(data)\n"
-    spec = quick_spec(
-        submission,
-        sources={"reference.py": OLDER},
-        check_style=CheckStyle.OUTPUT_REFERENCE,
-        tests=[{"size": 4}, {"size": 5}],
-    )
-    report = warm(spec)
-    assert report.verdict is Verdict.ACCEPTED, report.message
-
-
 # Limits and failures
 
 
@@ -355,14 +302,6 @@ def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     assert (report.verdict, stage.planned_cases) == (Verdict.TIME_LIMIT_EXCEEDED, 2), report.message
     assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
     assert report.stage is StageName.TEST
-
-
-def test_too_much_output_ends_the_run(warm: Run) -> None:
-    submission = "def custom_kernel(data):\n    while True:\n        print('x' * 1000)\n"
-    report = warm(quick_spec(submission, limits=Limits(output_bytes=1 << 20)))
-    assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
-    assert report.stdout.truncated
-    assert report.stdout.total_bytes > 1 << 20
 
 
 @pytest.mark.jobs
@@ -462,15 +401,6 @@ def test_what_cannot_be_written_down_is_a_wrong_answer_and_no_accusation(warm: R
     assert report.verdict in (Verdict.WRONG_ANSWER, Verdict.OUTPUT_LIMIT_EXCEEDED), report.message
 
 
-def test_an_input_that_cannot_be_written_down_is_the_tasks_fault(warm: Run) -> None:
-    reference = "def generate_input(size, seed):\n    return [1] * 150_000\n"
-    reference += "def ref_kernel(data):\n    return 5\n"
-    reference += "def check_implementation(data, output):\n    return output == 5\n"
-    submission = "def custom_kernel(data):\n    return 5\n"
-    report = warm(quick_spec(submission, sources={"reference.py": reference}))
-    assert report.verdict in (Verdict.INTERNAL_ERROR, Verdict.ACCEPTED), report.message
-
-
 @pytest.mark.jobs
 @pytest.mark.parametrize(
     "changes",
@@ -530,7 +460,6 @@ def test_a_strict_umask_is_nobodys_fault() -> None:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The harness as it is shipped."""
     target = tmp_path_factory.mktemp("bundle") / "harness.zip"
     write_bundle(target)
     return target
@@ -625,7 +554,6 @@ def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(folder)},
     ) as runner:
-        assert runner.stdin is not None
         assert runner.stdout is not None
         runner.stdin.write(dumps(spec).encode())
         runner.stdin.close()
@@ -716,8 +644,6 @@ def killed(role: str, *, outer: bool) -> RunReport:
     """
     spec = quick_spec(HANGS, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}])
     with subprocess.Popen(command("--events"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
-        assert runner.stdin is not None
-        assert runner.stdout is not None
         runner.stdin.write(dumps(spec).encode())
         runner.stdin.close()
         for line in runner.stdout:
@@ -775,7 +701,6 @@ def test_on_a_processor_no_rival_is_started(warm: Run) -> None:
     )
     report = warm(spec)
     assert report.verdict is Verdict.ACCEPTED, report.message
-    assert report.duel is not None
     assert report.duel.verdict == "not_held"
     assert report.duel.rival_message == "one of the two was timed by the wall clock"
     assert "a rival" not in report.stdout.text

@@ -31,7 +31,6 @@ def only(kind: str) -> dict[str, str]:
 
 @cache
 def described(kind: str) -> dict[str, Any]:
-    """Return what the harness says of its sandbox."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"],
         env={**os.environ, **only(kind)},
@@ -43,7 +42,6 @@ def described(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """A kind of sandbox that works here."""
     if described(request.param)["kind"] != request.param:
         pytest.skip(f"no {request.param} here")
     return str(request.param)
@@ -165,7 +163,6 @@ def holder(name: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start a runner whose job has left a file in shared memory. Return it and the user whose the file is."""
     command = [sys.executable, "-P", "-c", HOLDER, str(name)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
             yield process, int(process.stdout.readline())
         finally:
@@ -210,7 +207,6 @@ def test_a_daemon_ends_with_its_runner_although_nothing_but_its_parents_tells_wh
     argv = [sys.executable, "-P", "-c", script, "--events", "-"]
     environment = {**os.environ, **only(kind)}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as runner:
-        assert runner.stdin is not None
         assert runner.stdout is not None
         runner.stdin.write(dumps(quick_spec(DAEMON)).encode())
         runner.stdin.close()
@@ -345,13 +341,11 @@ def make_gpus(folder: Path, count: int) -> tuple[Path, Path]:
 
 
 def shown(folder: Path, count: int = 4, **environ: str) -> layout.DeviceNodes:
-    """Return the nodes for an environment."""
     dev, driver = make_gpus(folder, count)
     return device_nodes.nodes(environ, dev=dev, driver=driver)
 
 
 def names(nodes: layout.DeviceNodes) -> set[str]:
-    """Return the names of the nodes of single GPUs."""
     return {Path(path).name for path in nodes.paths} - {"nvidiactl", "nvidia-uvm", "kfd"}
 
 
@@ -451,11 +445,8 @@ def test_a_group_of_a_runner_that_was_killed_is_removed_with_what_runs_in_it() -
     if not folders:
         pytest.skip("we may make no control groups here")
     own = cgroups.make(20, None)
-    assert own is not None
     joining = cgroups.Group(tuple(folders)).joining()
     with subprocess.Popen([*joining, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as left:
-        assert left.stdin is not None
-        assert left.stdout is not None
         left.stdin.write(b"x")
         left.stdin.flush()
         assert left.stdout.read(1) == b"x"  # it has joined

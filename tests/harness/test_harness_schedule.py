@@ -44,7 +44,6 @@ TESTS = Stage(name=StageName.TEST, cases=[CASE], limit_s=10.0, timed=False)
 def timed_case(
     case: PlannedCase, stage: Stage, rules: MeasureRules, budget_s: float, chance: random.Random, **given: Any
 ) -> TimedCase:
-    """Return a case with a plan, both by chance."""
     plan = CasePlan(case=case, stage=stage, rules=rules, budget_s=budget_s, chance=chance, **given)
     return TimedCase(plan)
 
@@ -130,7 +129,6 @@ def test_calls_that_are_only_checked_have_no_time() -> None:
     run = case_run(3)
     timed = sum(counts for _sample, counts in calls(run))
     timing = run.timing()
-    assert timing is not None
     assert len(timing.samples_ns) == timed == 40
     assert run.count > timed
 
@@ -175,7 +173,6 @@ def test_one_secret_gives_one_order() -> None:
 
 
 def whose(seed: int, *, cases: int = 4) -> list[int]:
-    """Return whose turn it is, call by call."""
     chance = random.Random(seed)
     runs = [case_run(seed + index, index=index) for index in range(cases)]
     order = []
@@ -239,7 +236,6 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
             warming_s = 0.04 if run.count else 5.0
             run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.1 if counts else warming_s)
         timing = run.timing()
-        assert timing is not None
         made.append(len(timing.samples_ns))
     assert made == [2, 10]
 
@@ -348,7 +344,6 @@ SPEC = make_spec(
 
 
 def replaying(stage: StageName, case: int) -> Any:
-    """Return the job with a replay of one case."""
     return make_spec(
         mode=Mode.LEADERBOARD,
         tests=SPEC.tests,
@@ -425,7 +420,6 @@ def sampled(*calls: dict[str, Any], **given: Any) -> TimedCase:
 
 
 def timing_of(run: TimedCase) -> Timing:
-    """Return the times of a case that has some."""
     found = run.timing()
     assert found is not None
     return found

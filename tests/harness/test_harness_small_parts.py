@@ -324,12 +324,10 @@ def recorded(**overrides: Any) -> tuple[Record, list[dict[str, Any]]]:
 
 
 def report_of(record: Record) -> Report:
-    """Finish the run."""
     return record.report(secret=SECRET, duration_s=1.5)
 
 
 def ended(name: StageName) -> StageEnds:
-    """The end of a stage in which all was well."""
     return StageEnds(
         name=name,
         verdict=Verdict.ACCEPTED,

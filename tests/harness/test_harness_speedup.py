@@ -29,7 +29,6 @@ def judged(warm: Run, submission: str, **overrides: Any) -> RunReport:
 
 def ranked(report: RunReport) -> list[CaseResult]:
     stage = report.stage_report(StageName.RANKED)
-    assert stage is not None
     return stage.cases
 
 

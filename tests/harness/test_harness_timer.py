@@ -109,7 +109,6 @@ class TimingDriver(FakeDriver):
 
 
 def made(**options: Any) -> tuple[engine.GpuEngine, TimingDriver]:
-    """An engine on a device of this test."""
     device = TimingDriver(**options)
     return engine.GpuEngine(Driver(device), lambda: device.host_ns), device
 
@@ -229,8 +228,6 @@ LATE = 2
 
 
 class Plain:
-    """An engine that answers constants, or raises."""
-
     def __init__(self) -> None:
         self.raises: Exception | None = None
         self.log: list[Any] = []
@@ -267,7 +264,6 @@ class Plain:
         self.try_to()
 
     def try_to(self) -> None:
-        """Raise what this test wants."""
         if self.raises is not None:
             raise self.raises
 
@@ -295,12 +291,10 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
 
 
 def ask(line: TimerLine, request: Message, expected: type[M], fds: Sequence[int] = ()) -> M:
-    """Ask within the time that a test has."""
     return line.ask(request, expected, timeout_s=30.0, fds=fds)
 
 
 def loaded(line: TimerLine, data: bytes = b"graphs") -> Loaded:
-    """Load something; return the reply."""
     fd = os.memfd_create("capture")
     os.write(fd, data + b"more")
     reply = ask(line, LoadCapture(bytes=len(data)), Loaded, [fd])

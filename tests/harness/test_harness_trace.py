@@ -35,7 +35,6 @@ FINE_NS = 2.0
 
 
 def stretches(*kernels: Kernel, until_ns: int = 200_000) -> list[Stretch]:
-    """What some activity looks like."""
     return trace.cut(samples(kernels, until_ns))
 
 
@@ -201,7 +200,6 @@ MARGIN_NS = 30_000
 
 
 def watch_of(*calls: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[Kernel]:
-    """A watch of calls; their kernels begin at 0."""
     found: list[Kernel] = []
     at = 0
 
@@ -222,12 +220,10 @@ def watch_of(*calls: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> l
 
 
 def later(kernels: Sequence[Kernel], by_ns: int) -> list[Kernel]:
-    """The same activity, so much later."""
     return [each._replace(start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns) for each in kernels]
 
 
 def times_of(kernels: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[float]:
-    """The times of the calls of a watch."""
     until_ns = max((each.end_ns for each in kernels), default=0) + 20_000
     found = trace.calls(trace.cut(samples(kernels, until_ns)), marks)
     return [trace.span_ns(call, nodes=NODES) for call in found]
@@ -322,7 +318,6 @@ SPANS = [(ROUNDS[at].start_ns, ROUNDS[at].end_ns) for at in map(index_of_call, r
 
 
 def outside(kernel: Kernel) -> bool:
-    """Whether a kernel touches no call."""
     return all(kernel.end_ns <= start or kernel.start_ns >= end for start, end in SPANS)
 
 

@@ -36,7 +36,6 @@ def watched(
 def copies(
     count: int, moved: Mapping[tuple[int, int], float], kernels: Sequence[Kernel] = ()
 ) -> list[tuple[float, float]]:
-    """Return first and last sample of each copy."""
     found = trace.copies(watched(count, moved, kernels), IDLE)
     return [(each.start_ns / INTERVAL_NS, each.end_ns / INTERVAL_NS - 1) for each in found]
 

@@ -35,7 +35,6 @@ Kernel = Callable[[Any], Any]
 
 
 def no_records(module: str, name: str) -> type:
-    """Know no class, with the words of the task's."""
     raise values.BadTree(f"{module}.{name} is not defined in the task's files")
 
 
@@ -105,11 +104,9 @@ class Rig:
         self.other.send = changed  # type: ignore[method-assign, assignment]
 
     def call(self, data: Any, form: Form | None = None) -> Answer:
-        """Make a call, and open its answer."""
         return self.calls.open(self.calls.timed(data, form, timeout_s=LIMIT_S))
 
     def close(self) -> None:
-        """End the contestant."""
         self.channel.close()
         self._thread.join()
         self.other.close()
@@ -124,7 +121,6 @@ Rigging = Callable[..., Rig]
 
 @pytest.fixture
 def rigged() -> Iterator[Rigging]:
-    """Make rigs that are gone afterwards."""
     made: list[Rig] = []
     with fake_window() as shared:
 
@@ -155,17 +151,14 @@ def at_the_clock(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]) -
 
 
 def ones(count: int = 64) -> torch.Tensor:
-    """An input."""
     return torch.ones(count, dtype=torch.int32)
 
 
 def double(data: torch.Tensor) -> torch.Tensor:
-    """Be honest."""
     return data * 2
 
 
 def form_of(value: Any, *, in_place: bool = False) -> Form:
-    """Return the form of answers like a value."""
     return Form.of(value, in_place=in_place)
 
 
@@ -411,7 +404,6 @@ def test_an_answer_that_no_tree_can_hold_is_of_the_wrong_form(rigged: Rigging) -
 
 
 def into(data: Any) -> torch.Tensor:
-    """Write twice the first tensor into the second."""
     data[1][...] = data[0] * 2
     return data[1]
 

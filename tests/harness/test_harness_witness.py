@@ -54,13 +54,11 @@ def serving(make: Callable[[], Sampler]) -> Iterator[Channel]:
 
 @pytest.fixture
 def device() -> FakeDevice:
-    """What is watched."""
     return FakeDevice()
 
 
 @pytest.fixture
 def line(device: FakeDevice) -> Iterator[TimerLine]:
-    """The judge's line to a witness of a device."""
     with serving(lambda: FakeSampler(device)) as channel:
         found = TimerLine(channel)
         assert found.greet(5.0) == ""
@@ -68,12 +66,10 @@ def line(device: FakeDevice) -> Iterator[TimerLine]:
 
 
 def ask(line: TimerLine, request: Message, expected: type[Message]) -> Any:
-    """Ask within the time that a test has."""
     return line.ask(request, expected, timeout_s=30.0)
 
 
 def watched(line: TimerLine, work: Callable[[], None]) -> Seen:
-    """Have some work watched."""
     ask(line, Watch(), Watching)
     work()
     ask(line, StopWatch(), Stopped)
@@ -117,8 +113,6 @@ def test_more_stretches_than_a_message_holds_are_refused(line: TimerLine, device
 
 
 class Skipping(FakeSampler):
-    """Loses samples without a word."""
-
     def read(self) -> list[Any]:
         return super().read()[::2]
 
@@ -196,7 +190,6 @@ def test_a_machine_without_counters_has_a_witness_that_says_so(monkeypatch: pyte
 
 @pytest.fixture
 def judges(device: FakeDevice) -> Iterator[witnessed.Witness]:
-    """The judge's witness of a device."""
     with serving(lambda: FakeSampler(device)) as channel:
         found = witnessed.Witness(channel, device)
         assert found.greet(5.0) == ""
@@ -290,13 +283,10 @@ def test_no_two_marks_are_alike_by_more_than_chance() -> None:
 
 
 class Lying:
-    """A witness that answers nonsense."""
-
     def __init__(self, stretches: list[list[float]]) -> None:
         self.stretches = stretches
 
     def serve(self, channel: Channel) -> None:
-        """Answer one watch."""
         for reply in (Watching(), Stopped(), Seen(stretches=self.stretches)):
             frame = channel.receive()
             channel.send({"id": frame["id"], **pack(reply)})

@@ -79,10 +79,8 @@ def test_nothing_declared_makes_no_floor() -> None:
 def test_below_the_floor_quarantines_and_at_it_does_not() -> None:
     work = Work(bytes=2e6)
     below = finding(work, DEVICE, math.nextafter(1000.0, 0))
-    assert below is not None
     assert (below.code, below.quarantines) == (BELOW_FLOOR, True)
     at = finding(work, DEVICE, 1000.0)
-    assert at is not None
     assert (at.code, at.quarantines) == (NEAR_FLOOR, False)
 
 
@@ -90,17 +88,14 @@ def test_near_the_floor_is_flagged_up_to_a_tenth_above_it() -> None:
     work = Work(bytes=2e6)
     border = 1000.0 * NEAR
     near = finding(work, DEVICE, math.nextafter(border, 0))
-    assert near is not None
     assert near.code == NEAR_FLOOR
     assert finding(work, DEVICE, border) is None
 
 
 def test_the_text_has_the_figures() -> None:
     below = finding(Work(bytes=2e6), DEVICE, 500.0)
-    assert below is not None
     assert below.text == (
         "0.500 us is less than 1.000 us, in which this device can move 2.000 MB at 2,000 GB/s at best"
     )
     flops = finding(Work(flops=5e11, precision="fp16"), DEVICE, 5e5)
-    assert flops is not None
     assert flops.text.endswith("can do 500.000 Gflop at 500.0 Tflop/s in fp16 at best")

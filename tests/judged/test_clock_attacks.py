@@ -43,7 +43,6 @@ def ranked(report: RunReport) -> list[CaseResult]:
 
 
 def score_ns(report: RunReport) -> float:
-    """Return the geometric mean of the timed cases."""
     assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
     return geometric_mean(case.timing.score_ns for case in ranked(report) if case.timing is not None)
 
@@ -62,6 +61,12 @@ def share_of_twin(attack: Attack, run: Run) -> float | None:
     return score_ns(report) / score_ns(judge(attack, attack.honest, run))
 
 
+def twins() -> list[object]:
+    """Return the first attack of each folder; the twins of all but one wait for `make test-jobs`."""
+    first, *others = [pytest.param(attack, id=attack.folder.name) for attack in FIRST.values()]
+    return [first, *(pytest.param(*each.values, id=each.id, marks=pytest.mark.jobs) for each in others)]
+
+
 @pytest.mark.jobs
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
 def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None:
@@ -76,7 +81,7 @@ def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None
         shares.append(share)
 
 
-@pytest.mark.parametrize("attack", FIRST.values(), ids=lambda attack: attack.folder.name)
+@pytest.mark.parametrize("attack", twins())
 def test_its_honest_twin_counts(attack: Attack, warm: Run) -> None:
     report = judge(attack, attack.honest, warm)
     assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
