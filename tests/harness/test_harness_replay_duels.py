@@ -22,7 +22,6 @@ from kernelcup_harness.protocol.duels import (
     decide,
     final,
     log_ratios,
-    looks,
     outcome,
     over_cases,
     places,
@@ -45,10 +44,6 @@ def kernels(
         return [each + chance.choice([-0.3, 0.3]) if chance.random() < 0.01 else each for each in drawn]
 
     return more
-
-
-def test_the_looks_are_those_that_were_measured() -> None:
-    assert looks() == [160, 320, 640, 1280]
 
 
 def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:

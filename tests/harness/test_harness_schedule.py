@@ -280,16 +280,14 @@ def test_a_case_whose_calls_take_long_stops_at_its_budget(stage: Stage) -> None:
         assert found.spent_s <= 0.3 * 9
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks(seed: int) -> None:
+def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks() -> None:
     (budget_s,) = budgets_s(MeasureRules(), 1, [0.5])
-    found = slow_case(seed, budget_s, call_s=0.5)
-    assert found.run.lacks_samples == ""
-    assert found.samples >= 16
-    # Right answers are not checked less for it.
-    assert found.twins >= 1
-    assert found.again >= 1
-    assert found.spent_s <= 1.5 * budget_s
+    for seed in range(20):
+        found = slow_case(seed, budget_s, call_s=0.5)
+        assert (found.run.lacks_samples, found.samples >= 16) == ("", True)
+        # Right answers are not checked less for it.
+        assert min(found.twins, found.again) >= 1
+        assert found.spent_s <= 1.5 * budget_s
 
 
 def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -> None:

@@ -14,11 +14,7 @@ from fake_device import (
     COPY_NS,
     SWEEP,
     SWEEP_NS,
-    FakeDevice,
-    FakeSampler,
     Kernel,
-    Locked,
-    sampled,
     samples,
 )
 from hypothesis import given, settings
@@ -27,7 +23,6 @@ from hypothesis import strategies as st
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import Stretch, Unreadable
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from kernelcup_harness.window.reasons import NoCounters
 from properties import examples
 
 FINE_NS = 2.0
@@ -55,44 +50,6 @@ def test_the_counters_show_how_long_anything_ran_and_when_each_kernel_began() ->
         Sample(2_000, 4_000, (1_500.0, 3_000.0, 0.0)),
         Sample(4_000, 6_000, (0.0, 3_000.0, 0.0)),
     ]
-
-
-def test_the_fake_sampler_sees_its_own_watch_only_and_once() -> None:
-    device = FakeDevice()
-    sampler = FakeSampler(device)
-    device.sweep()
-    sampler.start()
-    device.work(9_000, 3)
-    sampler.stop()
-    device.sweep()
-
-    assert trace.total(trace.cut(sampler.read())) == 3
-    with pytest.raises(AssertionError):
-        sampler.read()
-
-
-def test_the_fake_sampler_loses_samples_of_a_long_watch() -> None:
-    device = FakeDevice()
-    sampler = FakeSampler(device, most=3)
-    sampler.start()
-    device.sleep(7e-6)
-    sampler.stop()
-    with pytest.raises(NoCounters, match="too long"):
-        sampler.read()
-    with pytest.raises(NoCounters, match="PRIVILEGES"):
-        Locked(device)
-
-
-def test_the_judges_work_on_the_fake_device_is_a_sweep_a_copy_or_a_mark() -> None:
-    device = FakeDevice()
-    device.sweep()
-    device.settle()
-    device.haunted = True
-    device.mark((14_000, 15_000))
-    device.settle()
-
-    assert [each.dispatches for each in device.kernels] == [SWEEP, 2, 1, COPY]
-    assert [each.end_ns - each.start_ns for each in device.kernels[1:3]] == [14_000, 15_000]
 
 
 # Cutting
@@ -364,12 +321,3 @@ def test_no_lost_samples_make_a_call_shorter(at: int, count: int) -> None:
         return
     # Only samples from before the first or after the last activity may be missing.
     assert [trace.span_ns(call, nodes=2) for call in calls] == pytest.approx(HONEST_NS, abs=FINE_NS)
-
-
-def test_what_cannot_be_explained_is_told_in_figures() -> None:
-    with pytest.raises(Unreadable, match=r"no mark .*: \d+ stretches, dispatches 1 in 3.0 us, 3 in "):
-        times_of([*ROUNDS[:2], *ROUNDS[3:]])
-
-
-def test_one_interval_of_the_fake_is_one_sample() -> None:
-    assert sampled([], 0, trace.INTERVAL_NS).values == (0.0, 3_000.0, 0.0)

@@ -101,7 +101,7 @@ class Fails(FakeHands):
         raise NotReplayed(self.reason)
 
 
-@pytest.mark.parametrize("reason", sorted(NOT_IN_WINDOW))
+@pytest.mark.parametrize("reason", [WhyNot.HOST_OUTPUT, pytest.param(WhyNot.MEMORY, marks=pytest.mark.jobs)])
 def test_calls_that_do_not_fit_into_the_window_go_through_the_hosts_memory(
     tmp_path: Path, counted: Counted, reason: WhyNot
 ) -> None:

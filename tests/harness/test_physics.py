@@ -90,12 +90,3 @@ def test_near_the_floor_is_flagged_up_to_a_tenth_above_it() -> None:
     near = finding(work, DEVICE, math.nextafter(border, 0))
     assert near.code == NEAR_FLOOR
     assert finding(work, DEVICE, border) is None
-
-
-def test_the_text_has_the_figures() -> None:
-    below = finding(Work(bytes=2e6), DEVICE, 500.0)
-    assert below.text == (
-        "0.500 us is less than 1.000 us, in which this device can move 2.000 MB at 2,000 GB/s at best"
-    )
-    flops = finding(Work(flops=5e11, precision="fp16"), DEVICE, 5e5)
-    assert flops.text.endswith("can do 500.000 Gflop at 500.0 Tflop/s in fp16 at best")
