@@ -592,7 +592,10 @@ def check_implementation(data, output):
 """
 
 
-@pytest.mark.parametrize("reference", ["data[0] + data[1] + 1", "data[0].cuda() + data[1] + 1"])
+@pytest.mark.parametrize(
+    "reference",
+    ["data[0] + data[1] + 1", pytest.param("data[0].cuda() + data[1] + 1", marks=pytest.mark.jobs)],
+)
 def test_an_input_that_is_made_on_the_host_is_named_with_its_line(reference: str) -> None:
     mixes = "cuda()" not in reference
     report = whole("import torch", ON_HOST.format(reference=reference), backend=Backend.EMULATED)

@@ -151,7 +151,7 @@ def test_a_value_with_an_odd_line_break_is_one_value() -> None:
 @pytest.mark.jobs
 def test_what_arrived_before_the_time_limit_counts() -> None:
     body = "say('test.0.status', 'pass')\nsignal.pause()"
-    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=2.0)).report
+    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=10.0)).report
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED
     (stage,) = report.stages
     assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]

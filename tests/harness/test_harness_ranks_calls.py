@@ -199,14 +199,6 @@ def test_a_case_that_cannot_be_queued_in_one_rank_is_queued_in_none() -> None:
     assert calls.unwatched() == "its input has tensors on the host"
 
 
-def test_without_a_witness_no_case_says_why_it_is_not_queued() -> None:
-    ranks = FakeRanks()
-    ranks.why = "its input has tensors on the host"
-    caller = LeaderCaller(ranks, "submission")  # type: ignore[arg-type]
-    caller.timed((place(), SAMPLE), None, timeout_s=10.0)
-    assert caller.unwatched == {}
-
-
 def test_a_failed_call_opens_the_gate_for_the_others() -> None:
     calls = Calls()
     calls.ranks.fails["settle"] = CallFailed(FailureKind.EXCEPTION, "an illegal address")

@@ -160,13 +160,6 @@ def test_each_case_meets_every_twin_and_those_that_count_first(twins: int, sampl
         assert len(met) <= max(2, twins) + 2
 
 
-def test_a_case_that_failed_is_not_called_again() -> None:
-    run = case_run(1)
-    run.next_sample()
-    run.has_failed = True
-    assert run.finished
-
-
 def test_one_secret_gives_one_order() -> None:
     assert list(calls(case_run(9))) == list(calls(case_run(9)))
     assert list(calls(case_run(9))) != list(calls(case_run(10)))

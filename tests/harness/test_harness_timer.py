@@ -282,7 +282,7 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert line.greet(5.0) == ""
+    assert line.greet(30.0) == ""
     yield line, plain, codes
     ours.close()
     thread.join()
@@ -433,7 +433,7 @@ def test_a_timer_without_a_device_says_so_and_refuses() -> None:
     thread.start()
     line = TimerLine(Channel(ours, max_bytes=1 << 20, max_fds=0))
 
-    assert line.greet(5.0) == "no libcuda"
+    assert line.greet(30.0) == "no libcuda"
     with pytest.raises(TimerRefused) as refused:
         ask(line, FireEmpty(), Fired)
     assert refused.value.name is Failure.NO_WINDOW

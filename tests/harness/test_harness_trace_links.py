@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.clocks.trace import CALIBRATED, INTERVAL_NS, UNSEEN_BYTES, Copy
+from kernelcup_harness.clocks.trace import CALIBRATED, INTERVAL_NS, UNSEEN_BYTES
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
 from properties import examples
 
@@ -141,7 +141,3 @@ def test_only_the_counters_writing_over_pcie_is_the_devices_own() -> None:
 
 def test_a_sample_with_no_writing_does_not_lower_the_mean_alone() -> None:
     assert trace.idle_bytes(watched(CALIBRATED, {(5, WRITE): -OWN, (6, WRITE): OWN})) == IDLE
-
-
-def test_a_copy_says_when_its_samples_were() -> None:
-    assert trace.copies(watched(9, {(4, SEND): 8.0}), IDLE) == [Copy(4 * INTERVAL_NS, 5 * INTERVAL_NS)]

@@ -38,7 +38,7 @@ IN_ONE_JOB = [attack for attack in ON_THE_PROCESSOR if attack not in ON_THE_MACH
 # Where the attacks on the network look for somebody to talk to; ``attacks/v15_snooping`` has the same.
 PORT = 47615
 ABSTRACT = "\0kernelcup-attack-target"
-NEXT_JOB_STARTS_WITHIN_S = 10.0
+NEXT_JOB_STARTS_WITHIN_S = 60.0
 QUICK = "v01_input_overwrite"
 """The attack that `make test` judges."""
 
@@ -184,17 +184,19 @@ def test_an_attack_on_the_machine_is_not_accepted_and_the_next_job_starts_at_onc
     assert started_after_s < NEXT_JOB_STARTS_WITHIN_S
 
 
-@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
-def test_an_attack_says_what_it_tries_and_what_must_become_of_it(attack: Attack) -> None:
-    for file in filter(None, (attack.file, attack.honest, attack.first)):
-        text = attack.text(file)
-        assert ast.get_docstring(ast.parse(text)) if file.endswith(".py") else text.startswith("// "), file
-    assert Verdict.ACCEPTED not in attack.verdicts
-    assert attack.verdicts
-    assert attack.reasons
-    assert Reason.NONE not in attack.reasons
-    # V1 lies in v01_..., T28 in t28_...
-    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
+def test_every_attack_says_what_it_tries_and_what_must_become_of_it() -> None:
+    for attack in ALL:
+        for file in filter(None, (attack.file, attack.honest, attack.first)):
+            text = attack.text(file)
+            assert ast.get_docstring(ast.parse(text)) if file.endswith(".py") else text.startswith("// "), (
+                file
+            )
+        assert attack.verdicts, attack.name
+        assert attack.reasons, attack.name
+        assert Verdict.ACCEPTED not in attack.verdicts, attack.name
+        assert Reason.NONE not in attack.reasons, attack.name
+        # V1 lies in v01_..., T28 in t28_...
+        assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
 
 
 def test_every_file_of_an_attack_is_judged() -> None:
@@ -208,11 +210,9 @@ def test_every_file_of_an_attack_is_judged() -> None:
     assert present == listed
 
 
-@pytest.mark.parametrize(
-    "folder", sorted({attack.task_folder for attack in corpus.everything()}), ids=lambda folder: folder.name
-)
-def test_the_task_of_an_attack_has_no_faults(folder: Path) -> None:
-    assert check_path(folder) == ()
+def test_the_tasks_of_attacks_have_no_faults() -> None:
+    folders = {attack.task_folder for attack in corpus.everything()}
+    assert {folder.name: check_path(folder) for folder in folders} == {each.name: () for each in folders}
 
 
 def test_every_task_has_an_attack() -> None:

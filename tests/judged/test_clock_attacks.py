@@ -88,9 +88,9 @@ def test_its_honest_twin_counts(attack: Attack, warm: Run) -> None:
     assert report.quarantine == []
 
 
-@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
-def test_an_attack_on_the_clock_says_what_it_tries(attack: Attack) -> None:
-    for file in (attack.file, attack.honest):
-        assert ast.get_docstring(ast.parse(attack.text(file))), file
-    assert attack.acts
-    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
+def test_every_attack_on_the_clock_says_what_it_tries() -> None:
+    for attack in ALL:
+        for file in (attack.file, attack.honest):
+            assert ast.get_docstring(ast.parse(attack.text(file))), file
+        assert attack.acts, attack.name
+        assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
