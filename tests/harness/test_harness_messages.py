@@ -87,21 +87,14 @@ def test_a_number_that_is_none_arrives_in_a_tree_as_well() -> None:
     assert unpack(messages.Give, json.loads(json.dumps(pack(message)))) == message
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        {},
-        {"type": None},
-        {"type": ["go"]},
-        {"type": "given"},
-        {"type": "go"},
-        {"type": "go", "slot": 1},
-        {"type": "go", "slot": 1.0, "profile": False},
-        {"type": "go", "slot": True, "profile": False},
-        {"type": "go", "slot": 1, "profile": 0},
-        {"type": "go", "slot": 1, "profile": False, "more": 1},
-    ],
-)
+GO = {"type": "go", "slot": 1, "profile": False}
+STRANGE: list[dict[str, Any]] = [
+    *({}, {"type": None}, {"type": ["go"]}, {"type": "given"}, {"type": "go"}, {"type": "go", "slot": 1}),
+    *({**GO, **each} for each in ({"slot": 1.0}, {"slot": True}, {"profile": 0}, {"more": 1})),
+]
+
+
+@pytest.mark.parametrize("frame", STRANGE)
 def test_what_is_no_message_is_refused(frame: dict[str, Any]) -> None:
     with pytest.raises(BrokenProtocol):
         unpack(messages.Go, frame)

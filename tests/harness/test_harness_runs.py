@@ -222,53 +222,6 @@ def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
-RECORDS = """
-from dataclasses import dataclass
-from typing import NamedTuple
-import torch
-class Sizes(NamedTuple):
-    rows: int
-    columns: int
-@dataclass
-class Problem:
-    sizes: Sizes
-    values: torch.Tensor
-@dataclass(frozen=True)
-class Answer:
-    total: torch.Tensor
-    count: int
-"""
-RECORDS_REFERENCE = """
-import torch
-from task import Answer, Problem, Sizes
-def generate_input(size, seed):
-    values = torch.randn(size, 2, generator=torch.Generator().manual_seed(seed)).t()
-    return Problem(Sizes(size, 2), values)
-def ref_kernel(problem):
-    return Answer(problem.values.sum(0), problem.sizes.rows)
-def check_implementation(problem, answer):
-    assert type(answer) is Answer and type(problem) is Problem
-    assert problem.values.stride() == (1, 2)
-    return bool(torch.allclose(answer.total, ref_kernel(problem).total)) and answer.count == problem.sizes.rows
-"""
-RECORDS_SUBMISSION = """
-from task import Answer
-def custom_kernel(problem):
-    assert problem.values.stride() == (1, 2)
-    print("x" * 100_000)
-    return Answer(total=problem.values[0] + problem.values[1], count=problem.sizes[0])
-"""
-
-
-def test_records_of_the_task_cross_both_ways_and_long_output_is_cut(warm: Run) -> None:
-    sources = {"task.py": RECORDS, "reference.py": RECORDS_REFERENCE}
-    report = warm(quick_spec(RECORDS_SUBMISSION, sources=sources))
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert report.stdout.truncated
-    assert report.stdout.total_bytes == 100_001
-    assert len(report.stdout.text) == Limits().kept_output_bytes
-
-
 # Limits and failures
 
 

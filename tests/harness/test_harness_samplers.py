@@ -34,14 +34,6 @@ def apart(make: Any) -> SamplerApart:
     return SamplerApart(make)
 
 
-def test_samples_come_from_the_other_process() -> None:
-    sampler = apart(Counted)
-    sampler.wait()
-    sampler.start()
-    sampler.stop()
-    assert sampler.read() == SAMPLES
-
-
 def test_what_a_sampler_refuses_is_refused_here_and_it_goes_on() -> None:
     sampler = apart(Counted)
     sampler.wait()

@@ -336,20 +336,20 @@ def names(nodes: layout.DeviceNodes) -> set[str]:
     return {Path(path).name for path in nodes.paths} - {"nvidiactl", "nvidia-uvm", "kfd"}
 
 
-def test_only_the_jobs_own_gpu_is_shown_and_named_by_its_id(tmp_path: Path) -> None:
-    found = shown(tmp_path, CUDA_VISIBLE_DEVICES="1", CUDA_DEVICE_ORDER="PCI_BUS_ID")
-    assert names(found) == {"nvidia2"}
-    assert found.environment == {"CUDA_VISIBLE_DEVICES": "GPU-0001-aaaa"}
-
-
-def test_a_gpu_can_be_named_by_its_id(tmp_path: Path) -> None:
-    assert names(shown(tmp_path, CUDA_VISIBLE_DEVICES="GPU-0003")) == {"nvidia0"}
-
-
-def test_several_gpus_keep_their_order(tmp_path: Path) -> None:
-    found = shown(tmp_path, CUDA_VISIBLE_DEVICES="2,0", CUDA_DEVICE_ORDER="PCI_BUS_ID")
-    assert found.environment == {"CUDA_VISIBLE_DEVICES": "GPU-0002-aaaa,GPU-0000-aaaa"}
-    assert names(found) == {"nvidia1", "nvidia3"}
+@pytest.mark.parametrize(
+    ("visible", "shown_nodes", "named"),
+    [
+        ("1", {"nvidia2"}, "GPU-0001-aaaa"),
+        ("GPU-0003", {"nvidia0"}, "GPU-0003-aaaa"),
+        ("2,0", {"nvidia1", "nvidia3"}, "GPU-0002-aaaa,GPU-0000-aaaa"),
+    ],
+)
+def test_only_the_jobs_own_gpus_are_shown_and_named_by_their_ids_in_order(
+    tmp_path: Path, visible: str, shown_nodes: set[str], named: str
+) -> None:
+    found = shown(tmp_path, CUDA_VISIBLE_DEVICES=visible, CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    assert names(found) == shown_nodes
+    assert found.environment == {"CUDA_VISIBLE_DEVICES": named}
 
 
 @pytest.mark.parametrize(

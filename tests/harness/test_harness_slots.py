@@ -147,6 +147,8 @@ def test_nothing_stays_set_aside_in_the_cache() -> None:
 
 
 class FakeNvml:
+    """A driver that knows one device."""
+
     clock, temperature, reasons, count = 1980, 41, 0, 3
 
     def nvmlInit_v2(self) -> int:  # noqa: N802
@@ -170,10 +172,6 @@ class FakeNvml:
         text.value = b"570.1"
         return 0
 
-    def nvmlDeviceGetPowerUsage(self, _device: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = 75120
-        return 0
-
     def nvmlDeviceGetMemoryInfo_v2(self, _device: Any, memory: Any) -> int:  # noqa: N802
         assert memory._obj.version == 0x2000028
         memory._obj.used = 512 << 20
@@ -184,17 +182,21 @@ class FakeNvml:
         value._obj.value = self.clock if kind == 1 else 0
         return 0 if kind == 1 else 3
 
-    def nvmlDeviceGetTemperature(self, _device: Any, _kind: int, value: Any) -> int:  # noqa: N802
-        value._obj.value = self.temperature
-        return 0
+    def __getattr__(self, name: str) -> Any:
+        """Answer what has one number: milliwatts, degrees, why the clock is low, who computes."""
+        numbers = {
+            "nvmlDeviceGetPowerUsage": 75120,
+            "nvmlDeviceGetTemperature": self.temperature,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": self.reasons,
+            "nvmlDeviceGetComputeRunningProcesses_v3": self.count,
+        }
+        number = numbers[name]
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _device: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = self.reasons
-        return 0
+        def tell(*arguments: Any) -> int:
+            next(each for each in arguments if hasattr(each, "_obj"))._obj.value = number
+            return 0
 
-    def nvmlDeviceGetComputeRunningProcesses_v3(self, _device: Any, count: Any, _found: Any) -> int:  # noqa: N802
-        count._obj.value = self.count
-        return 0
+        return tell
 
 
 def test_the_driver_is_asked_for_clock_temperature_and_users() -> None:

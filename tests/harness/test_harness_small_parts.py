@@ -99,20 +99,14 @@ def test_without_a_wanted_error_only_count_and_time_end_a_case() -> None:
 # The checker's answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (True, ""),
-        ("", ""),
-        ("wrong at 3", "wrong at 3"),
-        ((True, "all is well"), ""),
-        ((False, "off by one"), "off by one"),
-        ((False, ["first", "second"]), "first\nsecond"),
-        ((True, None), ""),
-        (torch.tensor(True), ""),
-        ((torch.tensor([False]), "off by one"), "off by one"),
-    ],
-)
+ANSWERS: list[tuple[Any, str]] = [
+    *((each, "") for each in (True, "", (True, "all is well"), (True, None), torch.tensor(True))),
+    *((each, "off by one") for each in ("off by one", (False, "off by one"))),
+    *(((False, ["first", "second"]), "first\nsecond"), ((torch.tensor([False]), "no"), "no")),
+]
+
+
+@pytest.mark.parametrize(("answer", "text"), ANSWERS)
 def test_the_forms_of_a_checkers_answer(answer: Any, text: str) -> None:
     assert verdict_text(answer) == text
 

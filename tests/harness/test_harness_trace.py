@@ -63,12 +63,6 @@ def test_activity_is_cut_where_the_device_is_idle() -> None:
     assert found[1].end_ns - found[1].start_ns == pytest.approx(1_000)
 
 
-def test_the_ends_of_a_stretch_are_finer_than_a_sample() -> None:
-    (found,) = stretches(Kernel(3_123, 17_456))
-
-    assert (found.start_ns, found.end_ns) == pytest.approx((3_123, 17_456))
-
-
 def test_the_drivers_housekeeping_is_left_out_and_nothing_else_of_its_length() -> None:
     kept = [Kernel(50_000, 52_000), Kernel(110_000, 117_000, 0)]
 
@@ -102,10 +96,6 @@ def test_no_samples_are_no_activity() -> None:
 
 
 # The time of a call
-
-
-def test_the_time_of_a_kernel_is_its_activity() -> None:
-    assert span(Kernel(10_300, 21_800)) == pytest.approx(11_500 - trace.SPAN_NS, abs=FINE_NS)
 
 
 def test_the_time_of_several_kernels_has_the_gaps_between_them() -> None:

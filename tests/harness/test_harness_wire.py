@@ -223,25 +223,17 @@ def test_an_answer_that_says_that_its_indices_are_in_order_has_to_have_them_in_o
         line.carry(claimed.built(parts), dense=True)
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        {"t": ["sparse_csr", [1], False], "v": {}},
-        {"t": ["sparse_csr", [1], False], "v": {"crow_indices()": {"k": "none"}}},
-        {"t": ["strided", [1], False], "v": {}},
-        {"t": ["float32", [1], False], "v": {}},
-        {"t": ["sparse_coo", [-1], False], "v": {}},
-        {
-            "t": ["sparse_coo", [1], False],
-            "v": {name: {"k": "int", "v": 0} for name in sparse.PARTS["sparse_coo"]},
-        },
-        {"t": ["sparse_coo"], "v": {}},
-        {"t": None, "v": {}},
-        {"t": ["sparse_coo", [1], False], "v": []},
-        {},
-    ],
-    ids=repr,
-)
+COO: dict[str, Any] = {name: {"k": "int", "v": 0} for name in sparse.PARTS["sparse_coo"]}
+NO_SPARSE: list[dict[str, Any]] = [
+    *({"t": [each, [1], False], "v": {}} for each in ("sparse_csr", "strided", "float32")),
+    {"t": ["sparse_csr", [1], False], "v": {"crow_indices()": {"k": "none"}}},
+    *({"t": ["sparse_coo", [1], False], "v": each} for each in (COO, [])),
+    *({"t": each, "v": {}} for each in (["sparse_coo", [-1], False], ["sparse_coo"], None)),
+    {},
+]
+
+
+@pytest.mark.parametrize("node", NO_SPARSE, ids=repr)
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_sparse_tensor_that_is_none_is_refused(line: Wire, node: dict[str, Any], dense: bool) -> None:
     with pytest.raises(BadTree):
