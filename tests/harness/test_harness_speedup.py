@@ -94,25 +94,20 @@ def test_with_points_for_each_case_the_others_go_on(warm: Run, submission: str) 
     assert failed.timing is None or not failed.baseline_ns
 
 
-@pytest.mark.jobs
-def test_without_it_a_case_costs_the_whole(warm: Run) -> None:
-    assert judged(warm, HALF).verdict is Verdict.WRONG_ANSWER
+ENDS = "import os\n\n\ndef custom_kernel(data):\n    return data * 2 if len(data) < 100 else os._exit(3)\n"
 
 
 @pytest.mark.jobs
-def test_where_every_case_fails_the_run_fails(warm: Run) -> None:
-    report = judged(warm, HALF, partial=True, benchmarks=[SIZES[1]])
-    assert report.verdict is Verdict.WRONG_ANSWER
-
-
-@pytest.mark.jobs
-def test_tests_have_to_pass_all_the_same(warm: Run) -> None:
-    assert judged(warm, HALF, partial=True, tests=[SIZES[1]]).verdict is Verdict.WRONG_ANSWER
-
-
-@pytest.mark.jobs
-def test_a_process_that_ends_costs_the_whole(warm: Run) -> None:
-    ends = (
-        "import os\n\n\ndef custom_kernel(data):\n    return data * 2 if len(data) < 100 else os._exit(3)\n"
-    )
-    assert judged(warm, ends, partial=True).verdict is Verdict.RUNTIME_ERROR
+@pytest.mark.parametrize(
+    ("submission", "changes", "verdict"),
+    [
+        pytest.param(HALF, {}, Verdict.WRONG_ANSWER, id="without points for each case"),
+        pytest.param(
+            HALF, {"partial": True, "benchmarks": SIZES[1:2]}, Verdict.WRONG_ANSWER, id="no case is right"
+        ),
+        pytest.param(HALF, {"partial": True, "tests": SIZES[1:2]}, Verdict.WRONG_ANSWER, id="a test fails"),
+        pytest.param(ENDS, {"partial": True}, Verdict.RUNTIME_ERROR, id="the process ends"),
+    ],
+)
+def test_a_case_costs_the_whole(warm: Run, submission: str, changes: Any, verdict: Verdict) -> None:
+    assert judged(warm, submission, **changes).verdict is verdict

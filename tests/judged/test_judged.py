@@ -44,7 +44,9 @@ from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunR
 from warm_harness import Run
 
 HERE = Path(__file__).parent
-SAMPLED = (Verdict.ACCEPTED, Verdict.WRONG_ANSWER)
+QUICK = {"identity-py-template", "identity-py-wrong_tail"}
+QUICK |= {"string_checker-template-own", "string_checker-wrong_past_1024-own"}
+"""What `make test` judges: a right and a wrong answer to each harness, with torch imported already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,23 +147,9 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
 
 
 def cases() -> list[Any]:
-    """Return each expectation as a parameter.
-
-    A right answer and a wrong one to each harness are judged by `make test`, without a sandbox; all others by
-    `make test-jobs`.
-    """
-    samples: dict[Any, Expectation] = {}
-    for each in expectations():
-        if (
-            each.folder.name == "identity-py"
-            and each.mode is Mode.TEST
-            and each.verdict in SAMPLED
-            and each not in as_launched()
-        ):
-            samples.setdefault((each.harness, each.verdict), each)
-    samples = {kind: each for kind, each in samples.items() if kind[1] in SAMPLED}
+    """Return each expectation as a parameter; all but a right and a wrong one wait for `make test-jobs`."""
     marks = {True: [], False: [pytest.mark.jobs]}
-    return [pytest.param(each, id=each.id, marks=marks[each in samples.values()]) for each in expectations()]
+    return [pytest.param(each, id=each.id, marks=marks[each.id in QUICK]) for each in expectations()]
 
 
 @pytest.mark.parametrize("expected", cases())
