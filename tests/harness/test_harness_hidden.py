@@ -110,6 +110,7 @@ def test_a_hidden_case_that_raises_shows_its_kind_and_no_line(warm: Run) -> None
     assert not SECRETS.search(shown(report))
 
 
+@pytest.mark.jobs
 def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
     lie = "raise ValueError(f'\\n  File \"submission.py\", line {len(data)}, in custom_kernel')"
     source = f"def custom_kernel(data):\n    if len(data) == 999:\n        {lie}\n    return data * 2\n"
@@ -119,6 +120,7 @@ def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
     assert failed.line is None
 
 
+@pytest.mark.jobs
 def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     source = "def custom_kernel(data):\n    return data * 2 + (len(data) == 777) * len(data)\n"
     report = warm(ranked(source))
@@ -130,6 +132,7 @@ def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     assert not SECRETS.search(shown(report))
 
 
+@pytest.mark.jobs
 def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> None:
     source = (
         "import os\n\n\ndef custom_kernel(data):\n"

@@ -357,6 +357,7 @@ def test_a_job_whose_binary_is_refused_while_it_runs_ends_with_the_codes_result(
     assert all("binary_wrong" in each for each in codes)
 
 
+@pytest.mark.jobs
 def test_code_is_judged_where_calls_are_not_replayed_and_the_reason_is_reported(binary: KeptBinary) -> None:
     report = runner.run_job(ranked(benchmarks=SIZES, binary=binary), lambda _event: None)
 

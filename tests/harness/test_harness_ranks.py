@@ -94,6 +94,7 @@ def test_ranks_that_return_other_shapes_are_named(warm: Run) -> None:
     assert stage_of(report).cases[0].message == "GPU rank 1: output has shape [3]; expected [100]"
 
 
+@pytest.mark.jobs
 def test_a_rank_that_raises_ends_the_run_of_those_that_wait_for_it(warm: Run) -> None:
     report = warm(job(kernel("raise ValueError('no such rank')")))
     assert said(report) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)

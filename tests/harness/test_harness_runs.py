@@ -225,6 +225,7 @@ def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
 # Limits and failures
 
 
+@pytest.mark.jobs
 def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     submission = "import signal\ndef custom_kernel(data):\n"
     submission += "    if len(data) == 2:\n        signal.pause()\n    return data * 2\n"
@@ -238,6 +239,7 @@ def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     assert report.stage is StageName.TEST
 
 
+@pytest.mark.jobs
 def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     """It wrote nothing to the channel, so it is not accused of that."""
     submission = "import os, threading\ncalls = []\ndef custom_kernel(data):\n    calls.append(1)\n"
@@ -253,6 +255,7 @@ def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     assert "exit code 3" in report.message
 
 
+@pytest.mark.jobs
 def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
     submission = "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(5)\n"
     submission += "def custom_kernel(data):\n    raise Odd\n"

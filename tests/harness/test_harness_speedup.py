@@ -41,6 +41,7 @@ def test_a_baseline_is_timed_in_the_job_for_each_case(warm: Run) -> None:
         assert trimmed_mean(case.baseline_ns) >= 2e7
 
 
+@pytest.mark.jobs
 def test_without_a_file_the_reference_is_the_baseline_and_weights_are_reported(warm: Run) -> None:
     report = judged(warm, HONEST, weights=[1.0, 2.0, 3.0])
     assert [case.weight for case in ranked(report)] == [1.0, 2.0, 3.0]

@@ -32,6 +32,7 @@ def custom_kernel(data):
 CASES = [{"size": 16, "seed": 1}, {"size": 32, "seed": 2}]
 
 
+@pytest.mark.jobs
 def test_a_hang_names_case_and_line(warm: Run) -> None:
     limits = Limits(test_s=10.0)
     report = warm(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits))

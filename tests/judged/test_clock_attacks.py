@@ -61,12 +61,6 @@ def share_of_twin(attack: Attack, run: Run) -> float | None:
     return score_ns(report) / score_ns(judge(attack, attack.honest, run))
 
 
-def twins() -> list[object]:
-    """Return the first attack of each folder; the twins of all but one wait for `make test-jobs`."""
-    first, *others = [pytest.param(attack, id=attack.folder.name) for attack in FIRST.values()]
-    return [first, *(pytest.param(*each.values, id=each.id, marks=pytest.mark.jobs) for each in others)]
-
-
 @pytest.mark.jobs
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
 def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None:
@@ -81,7 +75,8 @@ def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None
         shares.append(share)
 
 
-@pytest.mark.parametrize("attack", twins())
+@pytest.mark.jobs
+@pytest.mark.parametrize("attack", FIRST.values(), ids=lambda attack: attack.folder.name)
 def test_its_honest_twin_counts(attack: Attack, warm: Run) -> None:
     report = judge(attack, attack.honest, warm)
     assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
