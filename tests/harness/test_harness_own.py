@@ -35,7 +35,6 @@ def say(key, value):
 
 
 def own(body: str, **overrides: Any) -> Finished:
-    """Run a job whose harness has this body."""
     return run(own_spec(PRELUDE + body, **overrides))
 
 
@@ -76,43 +75,23 @@ def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
     assert (report.verdict, report.trust, report.exit_code) == (Verdict.ACCEPTED, TrustLevel.SELF_MEASURED, 0)
     assert [stage.name for stage in report.stages] == [StageName.TEST, StageName.RANKED]
     (case,) = report.stages[1].cases
-    assert case.timing is not None
     assert (case.timing.reported_ns, case.timing.reported) == (1500.5, {"runs": 3.0})
     assert [each.hidden for each in report.stages[0].cases] == [False, True]
 
 
-def test_cases_have_the_text_form_of_the_contract(ranked: Finished) -> None:
-    assert json.loads(ranked.report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
-
-
-@pytest.mark.jobs
-def test_ranking_by_last_sends_the_last_benchmark_only(ranked: Finished) -> None:
-    assert json.loads(ranked.report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
-    assert ranked.report.stages[1].cases[0].index == 1
-    assert ranked.report.stages[1].planned_cases == 1
-
-
-@pytest.mark.jobs
-def test_the_seed_is_there_in_the_ranked_stage_only(ranked: Finished) -> None:
-    assert ranked.report.extra["test-seed"] == "None"
-    assert 0 <= int(ranked.report.extra["leaderboard-seed"]) < 2**31
-
-
-@pytest.mark.jobs
-def test_each_stage_gets_its_files_anew(ranked: Finished) -> None:
+def test_each_stage_has_mode_cases_and_seed_of_its_own_and_new_files(ranked: Finished) -> None:
     """The harness rewrote itself in the first stage: the second would have ended with 42."""
-    assert json.loads(ranked.report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
-
-
-@pytest.mark.jobs
-def test_the_arguments_are_mode_and_case_file(ranked: Finished) -> None:
-    main, mode, _cases = json.loads(ranked.report.extra["test-argv"])
+    report = ranked.report
+    main, mode, _cases = json.loads(report.extra["test-argv"])
     assert (main, mode) == ("eval.py", "test")
-
-
-@pytest.mark.jobs
-def test_the_output_of_all_stages_is_kept(ranked: Finished) -> None:
-    assert ranked.report.stdout.text == "printed in test\nprinted in leaderboard\n"
+    assert report.stdout.text == "printed in test\nprinted in leaderboard\n"
+    assert json.loads(report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
+    # By default the last benchmark alone ranks.
+    assert json.loads(report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
+    assert (report.stages[1].cases[0].index, report.stages[1].planned_cases) == (1, 1)
+    assert report.extra["test-seed"] == "None"
+    assert 0 <= int(report.extra["leaderboard-seed"]) < 2**31
+    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
 
 
 def test_the_environment_of_the_harness_has_no_secret(ranked: Finished) -> None:
@@ -172,7 +151,7 @@ def test_a_value_with_an_odd_line_break_is_one_value() -> None:
 @pytest.mark.jobs
 def test_what_arrived_before_the_time_limit_counts() -> None:
     body = "say('test.0.status', 'pass')\nsignal.pause()"
-    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=2.0)).report
+    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=10.0)).report
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED
     (stage,) = report.stages
     assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
@@ -257,13 +236,6 @@ def test_a_submission_that_ends_the_harness_in_its_name_before_the_first_case_is
 
 
 @pytest.mark.jobs
-def test_a_failed_case_with_the_exit_code_of_a_failed_check_tells_the_cases_error() -> None:
-    body = "say('test.0.status', 'fail')\nsay('test.0.error', 'off by one')\nsys.exit(112)"
-    report = own(body).report
-    assert (report.verdict, report.message) == (Verdict.WRONG_ANSWER, "off by one")
-
-
-@pytest.mark.jobs
 @pytest.mark.parametrize("mean", ["-5.0", "0.0", "0"])
 def test_a_time_that_is_none_does_not_count(mean: str) -> None:
     body = f"say('benchmark.0.status', 'pass')\nsay('benchmark.0.mean', {mean!r})\nsay('check', 'pass')"
@@ -308,13 +280,6 @@ def test_what_one_stage_prepares_for_the_next_has_no_effect(action: str) -> None
 
 
 @pytest.mark.jobs
-def test_each_stage_gets_its_files_anew_without_a_sandbox_too() -> None:
-    report = own(PROBE, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE).report
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
-
-
-@pytest.mark.jobs
 def test_extensions_that_were_built_beforehand_are_there_in_the_stages() -> None:
     submission = "import os, pathlib  # for load_inline\n"
     submission += "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
@@ -336,15 +301,6 @@ def test_processes_of_a_multi_gpu_task_can_talk_to_each_other() -> None:
     body += "say('gpus', os.environ['POPCORN_GPUS'])\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
     report = own(body, multi_gpu=True).report
     assert report.verdict is Verdict.ACCEPTED, report.message
-
-
-@pytest.mark.jobs
-def test_the_emulation_reaches_the_tasks_own_harness() -> None:
-    body = "import torch\nx = torch.ones(2, device='cuda')\nsay('test.0.status', 'pass')\n"
-    body += "say('device', x.device)\nsay('check', 'pass')"
-    report = own(body).report
-    assert report.extra["device"] == "cuda:0"
-    assert not report.comparable
 
 
 # Parts
