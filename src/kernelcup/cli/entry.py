@@ -24,7 +24,7 @@ from kernelcup.errors import InvalidTask, KernelCupError
 UsageError: Any = typer.BadParameter.mro()[2]
 
 
-def main() -> NoReturn:
+def run() -> NoReturn:
     """Run the command line of this process."""
     gc.set_threshold(100_000)  # with Python's own, collections take a tenth of a command's start
     for stream in (sys.stdout, sys.stderr):
@@ -85,13 +85,10 @@ def execute(args: Sequence[str]) -> int:
 
 @cache
 def commands() -> Any:
-    """Return the tree of commands. Building it takes a tenth of a second."""
+    """Return the tree of commands."""
     from kernelcup.cli.app import app
-    from kernelcup.cli.help import name_values
 
-    root = typer.main.get_command(app)
-    name_values(root)
-    return root
+    return typer.main.get_command(app)
 
 
 def usage(error: Any, *, as_json: bool) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import typer
@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from kernelcup import extensions
 from kernelcup.cli import exit_codes
+from kernelcup.cli.completion import offer_names
 
 COMPETE, AUTHOR, ADMINISTER, OPERATE = PANELS = ("Compete", "Author", "Administer", "Operate")
 
@@ -28,6 +29,12 @@ class HelpGroup(TyperGroup):
             ctx.exit(exit_codes.OK)
         return super().parse_args(ctx, args)
 
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return a command, finished."""
+        if (command := super().get_command(ctx, name)) is not None:
+            finish(command)
+        return command
+
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write a section for each panel, with the first paragraph of each command's help."""
         panels: dict[str, list[tuple[str, str]]] = {title: [] for title in PANELS}
@@ -44,18 +51,14 @@ class HelpGroup(TyperGroup):
 class LazyGroup(HelpGroup):
     """A group whose commands are imported when they are needed; they may need a database's library."""
 
-    load: ClassVar[Callable[[], dict[str, Any]]]
+    load: ClassVar[Callable[[], Mapping[str, Any]]]
     """Returns the commands by name."""
-    finishers: ClassVar[list[Callable[[Any], None]]]
-    """What is done to each command once it is there."""
 
     @property
     def commands(self) -> Any:
         """The commands by name."""
         if "loaded" not in self.__dict__:
             self.loaded = type(self).load()
-            for command, finish in itertools.product(self.loaded.values(), self.finishers):
-                finish(command)
         return self.loaded
 
     @commands.setter
@@ -63,16 +66,28 @@ class LazyGroup(HelpGroup):
         """Ignore the commands that a group is made with."""
 
 
-def below(command: Any, finish: Callable[[Any], None]) -> None:
-    """Finish the commands in a group, now or when they are imported."""
-    if isinstance(command, LazyGroup):
-        command.finishers.append(finish)
-        return
-    for inner in getattr(command, "commands", {}).values():
-        finish(inner)
+def lazy(module: str, text: str) -> typer.Typer:
+    """Return a group whose commands a module returns when they are needed."""
+
+    def load() -> Mapping[str, Any]:
+        commands: dict[str, Any] = importlib.import_module(f"kernelcup.cli.{module}").commands()
+        return commands
+
+    group = type("Commands", (LazyGroup,), {"load": staticmethod(load)})
+    return typer.Typer(help=text, no_args_is_help=True, cls=group)
 
 
-class RootGroup(HelpGroup):
+def made(name: str, found: typer.Typer | Callable[..., None], panel: str | None = None) -> Any:
+    """Return a group or a command as the command line has it."""
+    parent = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name, cls=found.info.cls or HelpGroup, rich_help_panel=panel)
+    else:
+        parent.command(name, rich_help_panel=panel)(found)
+    return typer.main.get_group(parent).commands[name]
+
+
+class RootGroup(LazyGroup):
     """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
 
     def get_command(self, ctx: Any, name: str) -> Any:
@@ -80,15 +95,11 @@ class RootGroup(HelpGroup):
         if (found := super().get_command(ctx, name)) is not None:
             return found
         added = extensions.command(name)
-        if added is None:
-            return None
-        group = typer.main.get_command(added)
-        name_values(group)
-        return group
+        return None if added is None else made(name, added)
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*super().list_commands(ctx), *extensions.command_names()]
+        return [*self.commands, *extensions.command_names()]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by panels, those of extensions at the end."""
@@ -106,14 +117,14 @@ class RootGroup(HelpGroup):
         super().format_epilog(ctx, formatter)
 
 
-def name_values(command: Any) -> None:
-    """Give the options of a command, or of all in a group, the usual words for their values."""
+def finish(command: Any) -> None:
+    """Give the parameters of a command the usual words for their values, and a shell what to offer for them."""
     for param in command.params:
         if param.param_type_name == "argument":
             show_name_only(param)
         elif param.metavar is None and not param.is_flag:
             param.metavar = value_word(param)
-    below(command, name_values)
+        offer_names(param)
 
 
 def value_word(option: Any) -> str:

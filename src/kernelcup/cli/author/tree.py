@@ -1,0 +1,17 @@
+"""The commands of ``kernelcup board``."""
+
+from __future__ import annotations
+
+from kernelcup.cli.author import board_sync, board_update, final
+from kernelcup.cli.author.board import app
+from kernelcup.cli.help import lazy
+
+__all__ = ["app"]
+
+app.command("update")(board_update.update)
+app.command("sync")(board_sync.sync)
+app.command("final")(final.final)
+app.add_typer(lazy("author.webhooks", "Send a leaderboard's news to an https address."), name="webhook")
+app.add_typer(
+    lazy("author.exports", "Export files, results and winners, and list files that are alike."), name="export"
+)
