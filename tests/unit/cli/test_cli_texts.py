@@ -59,7 +59,7 @@ assert code == 5, code
             "import kernelcup.cli.backend.local",
             r"alembic|discord|fastapi|jinja2|ruamel|kernelcup\.tasks\.manifest\.schema",
         ),
-        (SERVERS, r"fastapi|sqlalchemy|kernelcup\.(engine|tables)|kernelcup\.app\..*\.queries\.."),
+        (SERVERS, r"fastapi|sqlalchemy|kernelcup\.tables|kernelcup\.app\..*\.queries\.."),
         (
             "import kernelcup.cli.operate.serve, kernelcup.http.app",
             r"kernelcup_harness\.(judge|core|run|contestant)",
