@@ -40,20 +40,17 @@ async def _thread(rest: Rest, channel: Channel, kind: int = 11, **more: Any) -> 
     return thread
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [
+async def test_unknown_ids(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
+    """404 with a code for each kind."""
+    for path, code in [
         ("/channels/100000000000000000", 10003),
         ("/channels/CHANNEL/messages/100000000000000000", 10008),
         ("/guilds/100000000000000000", 10004),
         ("/guilds/GUILD/members/100000000000000000", 10007),
         ("/users/100000000000000000", 10013),
-    ],
-)
-async def test_unknown_ids(rest: Rest, guild: GuildDriver, channel: Channel, path: str, code: int) -> None:
-    """404 with a code for each kind."""
-    path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
-    assert (await rest("GET", path)).refused == (404, code)
+    ]:
+        path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
+        assert (await rest("GET", path)).refused == (404, code), path
 
 
 async def test_a_request_without_the_token_is_refused(rest: Rest, channel: Channel) -> None:
@@ -84,47 +81,30 @@ async def test_a_channel_that_the_bot_does_not_see_is_missing_access(
     assert (await rest("GET", f"/channels/{channel.id}")).status == 200
 
 
+MESSAGES, THREADS = "/channels/CHANNEL/messages", "/channels/CHANNEL/threads"
 NEEDS = {
-    "send": (P.SEND_MESSAGES, "POST", "/channels/CHANNEL/messages", {"content": "x"}),
-    "embeds": (P.EMBED_LINKS, "POST", "/channels/CHANNEL/messages", {"embeds": [{"title": "t"}]}),
-    "public thread": (
-        P.CREATE_PUBLIC_THREADS,
-        "POST",
-        "/channels/CHANNEL/threads",
-        {"name": "t", "type": 11},
-    ),
-    "private thread": (
-        P.CREATE_PRIVATE_THREADS,
-        "POST",
-        "/channels/CHANNEL/threads",
-        {"name": "t", "type": 12},
-    ),
+    "send": (P.SEND_MESSAGES, "POST", MESSAGES, {"content": "x"}),
+    "embeds": (P.EMBED_LINKS, "POST", MESSAGES, {"embeds": [{"title": "t"}]}),
+    "public thread": (P.CREATE_PUBLIC_THREADS, "POST", THREADS, {"name": "t", "type": 11}),
+    "private thread": (P.CREATE_PRIVATE_THREADS, "POST", THREADS, {"name": "t", "type": 12}),
     "create role": (P.MANAGE_ROLES, "POST", "/guilds/GUILD/roles", {"name": "r"}),
     "create channel": (P.MANAGE_CHANNELS, "POST", "/guilds/GUILD/channels", {"name": "c", "type": 0}),
     "edit channel": (P.MANAGE_CHANNELS, "PATCH", "/channels/CHANNEL", {"topic": "t"}),
-    "delete channel": (P.MANAGE_CHANNELS, "DELETE", "/channels/CHANNEL", None),
     "nickname": (P.CHANGE_NICKNAME, "PATCH", "/guilds/GUILD/members/@me", {"nick": "n"}),
+    "delete channel": (P.MANAGE_CHANNELS, "DELETE", "/channels/CHANNEL", None),
 }
 
 
-@pytest.mark.parametrize(("need", "method", "path", "body"), NEEDS.values(), ids=NEEDS.keys())
-async def test_without_the_permission_it_is_refused(
-    rest: Rest,
-    guild: GuildDriver,
-    channel: Channel,
-    need: Permission,
-    method: str,
-    path: str,
-    body: dict[str, Any],
-) -> None:
+async def test_without_the_permission_it_is_refused(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
     """50013; with it, it works."""
-    path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
-    before = {role: guild.role(role).permissions for role in ("@everyone", "bot")}
-    _without(guild, need)
-    assert (await rest(method, path, body)).refused == (403, 50013)
-    for role, allowed in before.items():
-        guild.set_permissions(role, allowed)
-    assert (await rest(method, path, body)).status in (200, 204)
+    for what, (need, method, path, body) in NEEDS.items():
+        path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
+        before = {role: guild.role(role).permissions for role in ("@everyone", "bot")}
+        _without(guild, need)
+        assert (await rest(method, path, body)).refused == (403, 50013), what
+        for role, allowed in before.items():
+            guild.set_permissions(role, allowed)
+        assert (await rest(method, path, body)).status in (200, 204), what
 
 
 async def test_files_need_their_permission(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
@@ -343,30 +323,22 @@ async def test_overwrites_give_no_more_than_one_has(rest: Rest, guild: GuildDriv
     assert (await rest("POST", f"/guilds/{guild.id}/channels", body)).status == 200
 
 
-@pytest.mark.parametrize(
-    ("allowed", "pinged"),
-    [
+async def test_mentions_ping_only_as_allowed(
+    rest: Rest, guild: GuildDriver, channel: Channel, alice: Member
+) -> None:
+    """Everyone and unmentionable roles need a permission besides."""
+    one, other = guild.add_role("Pingable", mentionable=True), guild.add_role("Quiet")
+    content = f"<@{alice.id}> {one.mention} {other.mention} @everyone @here"
+    for allowed, pinged in [
         (None, {"alice", "Pingable"}),
         ({"parse": []}, set()),
         ({"parse": ["roles"]}, {"Pingable"}),
         ({"parse": ["users"]}, {"alice"}),
         ({"parse": ["everyone"]}, set()),
-    ],
-)
-async def test_mentions_ping_only_as_allowed(
-    rest: Rest,
-    guild: GuildDriver,
-    channel: Channel,
-    alice: Member,
-    allowed: dict[str, list[str]] | None,
-    pinged: set[str],
-) -> None:
-    """Everyone and unmentionable roles need a permission besides."""
-    one, other = guild.add_role("Pingable", mentionable=True), guild.add_role("Quiet")
-    content = f"<@{alice.id}> {one.mention} {other.mention} @everyone @here"
-    body = {"content": content} | ({"allowed_mentions": allowed} if allowed is not None else {})
-    await rest("POST", f"/channels/{channel.id}/messages", body)
-    assert list(channel.messages.values())[-1].pings == pinged
+    ]:
+        body = {"content": content} | ({"allowed_mentions": allowed} if allowed is not None else {})
+        await rest("POST", f"/channels/{channel.id}/messages", body)
+        assert list(channel.messages.values())[-1].pings == pinged
 
 
 async def test_with_the_permission_everyone_is_pinged(
