@@ -77,7 +77,6 @@ TOO_MUCH = {
 async def test_a_message_over_a_limit_is_refused(
     rest: Rest, loopback: LoopbackDiscord, channel: Channel
 ) -> None:
-    """50035, and nothing is written."""
     loopback.world.rates.limits["POST /channels/{channel}/messages"] = Limit(len(TOO_MUCH), 1)
     for what, body in TOO_MUCH.items():
         assert (await rest("POST", f"/channels/{channel.id}/messages", body)).refused == (400, 50035), what
@@ -85,7 +84,6 @@ async def test_a_message_over_a_limit_is_refused(
 
 
 async def test_a_message_at_the_limits_is_taken(rest: Rest, channel: Channel) -> None:
-    """All that is allowed at once; editing checks the same limits."""
     fields = [{"name": "n" * 20, "value": "v" * 50}] * 25
     rows = [_row(*(_button(i * 5 + j) for j in range(5))) for i in range(4)]
     body = {
@@ -104,14 +102,12 @@ async def test_a_message_at_the_limits_is_taken(rest: Rest, channel: Channel) ->
 
 
 async def test_an_empty_message_is_refused(rest: Rest, channel: Channel) -> None:
-    """50006."""
     assert (await rest("POST", f"/channels/{channel.id}/messages", {"content": ""})).refused == (400, 50006)
 
 
 async def test_files_have_a_size_and_a_number(
     rest: Rest, loopback: LoopbackDiscord, channel: Channel
 ) -> None:
-    """40005 above the size; at most ten."""
     path = f"/channels/{channel.id}/messages"
     loopback.world.sizes.file_bytes = 1000
     assert (await rest.upload(path, "{}", {"big.log": b"x" * 1001})).refused == (413, 40005)
@@ -125,7 +121,6 @@ async def test_files_have_a_size_and_a_number(
 async def test_addresses_of_files_are_signed_and_expire(
     rest: Rest, loopback: LoopbackDiscord, channel: Channel
 ) -> None:
-    """After a day the address is dead; whoever reads the message again gets a new one."""
     path = f"/channels/{channel.id}/messages"
     sent = (await rest.upload(path, "{}", {"a.log": b"x"})).body
     url = sent["attachments"][0]["url"]
@@ -138,7 +133,6 @@ async def test_addresses_of_files_are_signed_and_expire(
 
 
 async def test_attachments_are_kept_or_dropped_by_an_edit(rest: Rest, channel: Channel) -> None:
-    """What the list of attachments does not name goes; without a list all stay."""
     path = f"/channels/{channel.id}/messages"
     sent = (await rest.upload(path, "{}", {"a.log": b"a", "b.log": b"b"})).body
     kept = (await rest("PATCH", f"{path}/{sent['id']}", {"content": "x"})).body
@@ -149,7 +143,6 @@ async def test_attachments_are_kept_or_dropped_by_an_edit(rest: Rest, channel: C
 
 
 async def test_a_thread_name_has_1_to_100_characters(rest: Rest, channel: Channel) -> None:
-    """50035 when it is made and when it is renamed."""
     for name in ["", "x" * 101]:
         body = {"name": name, "type": 11}
         assert (await rest("POST", f"/channels/{channel.id}/threads", body)).refused == (400, 50035)
@@ -186,7 +179,6 @@ BAD_FORMS = {
 
 
 def test_a_form_over_a_limit_is_refused() -> None:
-    """50035."""
     check_modal(_form())
     check_modal(_form(components=[_labelled(label="x" * 45, description="x" * 100)]))
     for form in BAD_FORMS.values():
@@ -195,7 +187,6 @@ def test_a_form_over_a_limit_is_refused() -> None:
 
 
 def test_choices_over_a_limit_are_refused() -> None:
-    """50035."""
     for choices in [
         [{"name": str(i), "value": str(i)} for i in range(26)],
         [{"name": "x" * 101, "value": "x"}],
@@ -243,7 +234,6 @@ BAD_COMMANDS = {
 async def test_a_command_that_breaks_a_rule_is_not_registered(
     loopback: LoopbackDiscord, rest: Rest, guild: GuildDriver
 ) -> None:
-    """50035, globally and in a guild."""
     bot = loopback.bot.id
     for what, commands in BAD_COMMANDS.items():
         for path in (f"/applications/{bot}/commands", f"/applications/{bot}/guilds/{guild.id}/commands"):
@@ -252,7 +242,6 @@ async def test_a_command_that_breaks_a_rule_is_not_registered(
 
 
 async def test_a_hundred_commands_and_no_more(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """30032."""
     path = f"/applications/{loopback.bot.id}/commands"
     commands = [_command(f"c{i}") for i in range(101)]
     assert (await rest("PUT", path, commands)).refused == (400, 30032)
