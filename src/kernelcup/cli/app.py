@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any
 
 import typer
 
-from kernelcup.cli import VERSION
-from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, RootGroup, lazy, made
+from kernelcup import __version__, extensions
+from kernelcup.cli import exit_codes
+from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, LazyGroup, finished, lazy, made
 
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     COMPETE: {
         "start": "compete.start:start",
         "run": "compete.run:run",
@@ -29,15 +30,18 @@ PLACES = {
         "logout": "compete.login:logout",
         "whoami": "compete.login:whoami",
         "submissions": "compete.submissions:app",
-        "account": "compete.account:commands",
+        "account": lazy("compete.account", "Your news, your shown name, your data; delete the account."),
     },
     AUTHOR: {
         "task": "author.task:app",
         "board": "author.tree:app",
-        "course": "author.course:commands",
-        "event": "author.event:commands",
+        "course": lazy("author.course", "Courses: leaderboards with one register of people, and grades."),
+        "event": lazy("author.event", "Events of leaderboards: registration, teams, a table of points."),
     },
-    ADMINISTER: {"devices": "admin.devices:devices", "admin": "admin.tree:commands"},
+    ADMINISTER: {
+        "devices": "admin.devices:devices",
+        "admin": lazy("admin.tree", "Commands for operators and leaderboard managers."),
+    },
     OPERATE: {
         "demo": "operate.demo:demo",
         "doctor": "operate.doctor:doctor",
@@ -50,43 +54,48 @@ PLACES = {
     },
 }
 PANELS = {name: panel for panel, places in PLACES.items() for name in places}
-HELP = {
-    "account": "Your news, your shown name, your data; delete the account.",
-    "course": "Courses: leaderboards with one register of people, and grades.",
-    "event": "Events of leaderboards: registration, teams, a table of points.",
-    "admin": "Commands for operators and leaderboard managers.",
-}
-"""Groups whose help needs no import: their modules import the operations."""
 
 
-class Tree(Mapping[str, Any]):
-    """The commands by name, each made when it is asked for."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            module, attribute = PLACES[PANELS[name]][name].split(":")
-            found = (
-                lazy(module, HELP[name])
-                if name in HELP
-                else getattr(importlib.import_module(f"kernelcup.cli.{module}"), attribute)
-            )
-            self._made[name] = made(name, found, PANELS[name])
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PANELS)
-
-    def __len__(self) -> int:
-        return len(PANELS)
+@cache
+def find(name: str) -> Any:
+    """Import a command or a group."""
+    place = PLACES[PANELS[name]][name]
+    if isinstance(place, str):
+        module, attribute = place.split(":")
+        place = getattr(importlib.import_module(f"kernelcup.cli.{module}"), attribute)
+    return made(name, place, PANELS[name])
 
 
-class Root(RootGroup):
-    """The whole command line."""
+class RootGroup(LazyGroup):
+    """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
 
-    load = Tree
+    load = cache(lambda: {name: find(name) for name in PANELS})
+
+    def get_command(self, _ctx: Any, name: str) -> Any:
+        """Return a command, an extension's too, which is loaded when it is asked for."""
+        if name in PANELS:
+            return finished(find(name))
+        added = extensions.command(name)
+        return None if added is None else finished(made(name, added))
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*PANELS, *extensions.command_names()]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by panels, those of extensions at the end."""
+        super().format_commands(ctx, formatter)
+        # Not as commands: typer imports pydantic to make these.
+        added = [(name, extensions.command(name).info.help or "") for name in extensions.command_names()]
+        if added:
+            with formatter.section("Extensions"):
+                formatter.write_dl(added)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the exit codes, and where to start."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), text) for code, text in exit_codes.MEANINGS.items()])
+        super().format_epilog(ctx, formatter)
 
 
 app = typer.Typer(
@@ -95,7 +104,7 @@ app = typer.Typer(
 
     Start with `kernelcup demo` on your own machine, or with `kernelcup login SERVER`, then `kernelcup start BOARD`.
     """,
-    cls=Root,
+    cls=RootGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -107,7 +116,7 @@ app = typer.Typer(
 def show_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
-        typer.echo(VERSION)
+        typer.echo(f"kernelcup {__version__}")
         raise typer.Exit
 
 

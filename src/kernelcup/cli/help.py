@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
-from kernelcup import extensions
 from kernelcup.cli import exit_codes
 from kernelcup.cli.completion import offer_names
 
@@ -31,9 +31,7 @@ class HelpGroup(TyperGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return a command, finished."""
-        if (command := super().get_command(ctx, name)) is not None:
-            finish(command)
-        return command
+        return finished(super().get_command(ctx, name))
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write a section for each panel, with the first paragraph of each command's help."""
@@ -51,15 +49,13 @@ class HelpGroup(TyperGroup):
 class LazyGroup(HelpGroup):
     """A group whose commands are imported when they are needed; they may need a database's library."""
 
-    load: ClassVar[Callable[[], Mapping[str, Any]]]
+    load: ClassVar[Callable[[], dict[str, Any]]]
     """Returns the commands by name."""
 
     @property
     def commands(self) -> Any:
         """The commands by name."""
-        if "loaded" not in self.__dict__:
-            self.loaded = type(self).load()
-        return self.loaded
+        return type(self).load()
 
     @commands.setter
     def commands(self, _given: Any) -> None:
@@ -68,11 +64,7 @@ class LazyGroup(HelpGroup):
 
 def lazy(module: str, text: str) -> typer.Typer:
     """Return a group whose commands a module returns when they are needed."""
-
-    def load() -> Mapping[str, Any]:
-        commands: dict[str, Any] = importlib.import_module(f"kernelcup.cli.{module}").commands()
-        return commands
-
+    load = cache(lambda: importlib.import_module(f"kernelcup.cli.{module}").commands())
     group = type("Commands", (LazyGroup,), {"load": staticmethod(load)})
     return typer.Typer(help=text, no_args_is_help=True, cls=group)
 
@@ -87,44 +79,15 @@ def made(name: str, found: typer.Typer | Callable[..., None], panel: str | None 
     return typer.main.get_group(parent).commands[name]
 
 
-class RootGroup(LazyGroup):
-    """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
-
-    def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a command, an extension's too, which is loaded when it is asked for."""
-        if (found := super().get_command(ctx, name)) is not None:
-            return found
-        added = extensions.command(name)
-        return None if added is None else made(name, added)
-
-    def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names of all commands."""
-        return [*self.commands, *extensions.command_names()]
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by panels, those of extensions at the end."""
-        super().format_commands(ctx, formatter)
-        # Not as commands: typer imports pydantic to make these.
-        added = [(name, extensions.command(name).info.help or "") for name in extensions.command_names()]
-        if added:
-            with formatter.section("Extensions"):
-                formatter.write_dl(added)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the exit codes, and where to start."""
-        with formatter.section("Exit codes"):
-            formatter.write_dl([(str(code), text) for code, text in exit_codes.MEANINGS.items()])
-        super().format_epilog(ctx, formatter)
-
-
-def finish(command: Any) -> None:
+def finished(command: Any) -> Any:
     """Give the parameters of a command the usual words for their values, and a shell what to offer for them."""
-    for param in command.params:
+    for param in () if command is None else command.params:
         if param.param_type_name == "argument":
             show_name_only(param)
         elif param.metavar is None and not param.is_flag:
             param.metavar = value_word(param)
         offer_names(param)
+    return command
 
 
 def value_word(option: Any) -> str:

@@ -6,8 +6,6 @@ from kernelcup.cli.author import board_sync, board_update, final
 from kernelcup.cli.author.board import app
 from kernelcup.cli.help import lazy
 
-__all__ = ["app"]
-
 app.command("update")(board_update.update)
 app.command("sync")(board_sync.sync)
 app.command("final")(final.final)
