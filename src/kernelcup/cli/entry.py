@@ -41,6 +41,7 @@ def run() -> NoReturn:
         # The reader closed the pipe, as with `| head`; the last flush must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = exit_codes.BROKEN_PIPE
+    gc.freeze()  # or Python looks through all modules for cycles before it ends: a quarter of a command
     sys.exit(code)
 
 

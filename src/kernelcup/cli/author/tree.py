@@ -9,7 +9,7 @@ from kernelcup.cli.help import lazy
 app.command("update")(board_update.update)
 app.command("sync")(board_sync.sync)
 app.command("final")(final.final)
-app.add_typer(lazy("author.webhooks", "Send a leaderboard's news to an https address."), name="webhook")
-app.add_typer(
-    lazy("author.exports", "Export files, results and winners, and list files that are alike."), name="export"
-)
+WEBHOOK = "Send a leaderboard's news to an https address."
+EXPORT = "Export files, results and winners, and list files that are alike."
+app.add_typer(lazy("author.webhooks", WEBHOOK), name="webhook")
+app.add_typer(lazy("author.exports", EXPORT), name="export")
