@@ -257,11 +257,6 @@ def test_a_folder_by_start_does_not_hide_the_task_of_its_name(
     assert command("task", "show", "identity").code == 0
 
 
-def test_two_leaderboards_in_one_submission_say_what_to_do(command: Command, board: str, home: Path) -> None:
-    (home.parent / "kernel.py").write_text("#!POPCORN leaderboard other\n" + SUBMISSION)
-    assert "Next: leave --board out" in command("submit", "kernel.py", "--board", board, "--no-wait").err
-
-
 def test_a_directive_names_leaderboard_and_device(command: Command, home: Path, host_task: str) -> None:
     for name in ("one", "two"):
         command("board", "create", host_task, "--name", name, "-d", "CPU", "-d", "emulated")
@@ -450,13 +445,6 @@ def test_the_check_of_a_server_without_providers_names_links_and_codes(command: 
 def test_the_check_of_the_configuration_asks_the_database(command: Command, home: Path) -> None:
     assert "database.state: answers, up to date" in command("config", "check", "--no-judge").out
     (home / "kernelcup.db").write_bytes(b"no database at all" * 100)
-    ended = command("config", "check", "--no-judge")
-    assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
-
-
-def test_the_check_of_the_configuration_misses_a_database_server(command: Command, home: Path) -> None:
-    url = "postgresql://ada@127.0.0.1:9/cup"
-    (home / "kernelcup.toml").write_text(f'{CONFIG}\n[database]\nurl = "{url}"\n')
     ended = command("config", "check", "--no-judge")
     assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
 
