@@ -13,13 +13,14 @@ from starlette.middleware.sessions import SessionMiddleware
 from kernelcup import __version__, extensions
 from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
-from kernelcup.http.api.forms import ERRORS
-from kernelcup.http.api.routes import routers
+from kernelcup.http.api import routes as api
 from kernelcup.http.capacity import THREADS
 from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
 from kernelcup.http.middleware import BodyLimit, Surroundings
 from kernelcup.http.pages import routes as pages
+from kernelcup.http.route import LaterRoute
+from kernelcup.http.sign_in import device_flow
 from kernelcup.http.sign_in import pages as signin
 from kernelcup.http.state import Platform
 
@@ -32,6 +33,14 @@ Sign in with a header `Authorization: Bearer TOKEN`; create tokens with `kernelc
 `/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, with stable
 codes. Lists come in pages: pass `next` of a page as `after` to get the following page.
 """
+
+ROUTES = [
+    *health.router.routes,
+    *signin.pages.routes,
+    *device_flow.router.routes,
+    *api.routes,
+    *pages.router.routes,
+]
 
 
 class Application(FastAPI):
@@ -77,7 +86,6 @@ def create_app(platform: Platform) -> FastAPI:
         # A path with one slash too many is not found: a redirect would lose the token.
         redirect_slashes=False,
         lifespan=few_threads,
-        dependencies=[Depends(refuse_nul)],
     )
     metrics = Metrics()
     metrics.watch_database(platform)
@@ -87,14 +95,14 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.health = health.Watch(lambda: health.checks_of(platform))
     app.state.figures = health.Watch(metrics.render)
     errors.install(app)
-    app.include_router(health.router)
-    app.include_router(signin.router)
-    for router in routers:
-        app.include_router(router, prefix="/api/v1", responses=ERRORS)
-    app.include_router(pages.router)
+    # As they are: FastAPI would analyse what it includes once more, for each application.
+    app.router.routes.extend(ROUTES)
     # Last: their paths may begin with names of leaderboards.
     for router in extensions.routers():
-        app.include_router(router)
+        if all(isinstance(each, LaterRoute) for each in router.routes):
+            app.router.routes.extend(router.routes)
+        else:
+            app.include_router(router, dependencies=[Depends(refuse_nul)])
     app.add_middleware(
         SessionMiddleware,
         secret_key=platform.secret,
