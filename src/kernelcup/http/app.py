@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -14,6 +13,7 @@ from kernelcup import __version__, extensions
 from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
 from kernelcup.http.api import routes as api
+from kernelcup.http.api.description import TEXT, Application
 from kernelcup.http.capacity import THREADS
 from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
@@ -26,14 +26,6 @@ from kernelcup.http.state import Platform
 
 COOKIE = "kernelcup_browser"
 
-DESCRIPTION = """\
-Competitions for the fastest GPU kernel.
-
-Sign in with a header `Authorization: Bearer TOKEN`; create tokens with `kernelcup login` or under
-`/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, with stable
-codes. Lists come in pages: pass `next` of a page as `after` to get the following page.
-"""
-
 ROUTES = [
     *health.router.routes,
     *signin.pages.routes,
@@ -41,29 +33,6 @@ ROUTES = [
     *api.routes,
     *pages.router.routes,
 ]
-
-
-class Application(FastAPI):
-    """The application, whose description says how to sign in."""
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the description of all routes."""
-        if self.openapi_schema is None:
-            describe_sign_in(super().openapi())
-        return super().openapi()
-
-
-def describe_sign_in(schema: dict[str, Any]) -> None:
-    """Add token authentication to a schema: required for changes, optional otherwise."""
-    token = {"type": "http", "scheme": "bearer", "description": "A token from `kernelcup login`."}
-    schema.setdefault("components", {})["securitySchemes"] = {"token": token}
-    for path, operations in schema["paths"].items():
-        for method, operation in operations.items():
-            if path.startswith("/api/v1/auth/"):
-                operation["security"] = []
-            elif path.startswith("/api/v1/"):
-                needed: list[dict[str, Any]] = [{"token": []}]
-                operation["security"] = [{}, *needed] if method in ("get", "head") else needed
 
 
 @asynccontextmanager
@@ -79,7 +48,7 @@ def create_app(platform: Platform) -> FastAPI:
     app = Application(
         title="KernelCup",
         version=__version__,
-        description=DESCRIPTION,
+        description=TEXT,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,

@@ -76,6 +76,7 @@ class LaterRoute(APIRoute):
         self.path, self.endpoint = path, endpoint
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
         self.methods = set(settings["methods"] or {"GET"})
+        self.name = settings["name"] or endpoint.__name__
         self.include_in_schema = settings["include_in_schema"]
 
     def __getattr__(self, name: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
@@ -85,7 +84,7 @@ class OperationRoute(ApiRoute):
     def __init__(self, operation: Operation) -> None:
         super().__init__(
             f"{API}{operation.path}",
-            _door(operation),
+            function_of(operation),
             methods=[operation.method],
             include_in_schema=True,
             name=operation.call.__name__,
@@ -95,7 +94,7 @@ class OperationRoute(ApiRoute):
     def settings(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return what FastAPI is told of it."""
         operation = self.operation
-        vars(self.endpoint)["__signature__"] = _signature(operation)
+        sign(self.endpoint, operation)
         more = {
             "status_code": operation.status,
             "response_model": _schema(operation),
@@ -132,7 +131,7 @@ def _split(operation: Operation) -> tuple[list[Parameter], list[Parameter]]:
     return outside, inside
 
 
-def _door(operation: Operation) -> Callable[..., Any]:
+def function_of(operation: Operation) -> Callable[..., Any]:
     """Return the function of a route."""
     _, inside = _split(operation)
 
@@ -164,14 +163,14 @@ def _door(operation: Operation) -> Callable[..., Any]:
     return apart if operation.is_aside else route
 
 
-def _signature(operation: Operation) -> inspect.Signature:
-    """Return the parameters that FastAPI reads."""
+def sign(function: Any, operation: Operation) -> None:
+    """Give a route's function the parameters that FastAPI reads."""
     outside, inside = _split(operation)
     signature = [in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
-    return inspect.Signature(signature)
+    function.__signature__ = inspect.Signature(signature)
 
 
 def _in_body(operation: Operation, inside: Sequence[Parameter]) -> list[inspect.Parameter]:
@@ -249,9 +248,6 @@ def _described(answer: Any) -> Any:
     """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
     answer, is_optional = without_none(answer)
     schema = SHOWN.get(answer, answer)
-    if is_dataclass(schema):
-        form: Any = schema
-        form.__pydantic_config__ = {"use_attribute_docstrings": True}
     return schema | None if is_optional else schema
 
 
