@@ -15,7 +15,8 @@ from anyio import to_thread
 from fastapi import Depends, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute, compile_path
+from fastapi.routing import APIRoute
+from starlette.routing import compile_path
 
 from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
