@@ -13,11 +13,11 @@ from kernelcup import __version__, extensions
 from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
 from kernelcup.http.api import routes as api
-from kernelcup.http.api.description import TEXT, Application
+from kernelcup.http.api.description import TEXT, Application, show_description
 from kernelcup.http.capacity import THREADS
 from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
-from kernelcup.http.middleware import BodyLimit, Surroundings
+from kernelcup.http.middleware import API, BodyLimit, Surroundings
 from kernelcup.http.pages import routes as pages
 from kernelcup.http.route import LaterRoute
 from kernelcup.http.sign_in import device_flow
@@ -49,7 +49,7 @@ def create_app(platform: Platform) -> FastAPI:
         title="KernelCup",
         version=__version__,
         description=TEXT,
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # A path with one slash too many is not found: a redirect would lose the token.
@@ -64,6 +64,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.health = health.Watch(lambda: health.checks_of(platform))
     app.state.figures = health.Watch(metrics.render)
     errors.install(app)
+    app.add_route(f"{API}/openapi.json", show_description)
     # As they are: FastAPI would analyse what it includes once more, for each application.
     app.router.routes.extend(ROUTES)
     # Last: their paths may begin with names of leaderboards.

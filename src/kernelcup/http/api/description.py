@@ -11,7 +11,8 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, get_args, get_type_hints
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -36,6 +37,11 @@ class Application(FastAPI):
                 describe_sign_in(schema)
                 describe_fields(self, schema["components"]["schemas"])
             return super().openapi()
+
+
+def show_description(request: Request) -> Response:
+    """Answer with the description, which takes seconds to make: in a thread, since this is no coroutine."""
+    return JSONResponse(request.app.openapi())
 
 
 def describe_sign_in(schema: dict[str, Any]) -> None:

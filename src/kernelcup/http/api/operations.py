@@ -245,7 +245,6 @@ def _schema(operation: Operation) -> Any:
 
 
 def _described(answer: Any) -> Any:
-    """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
     answer, is_optional = without_none(answer)
     schema = SHOWN.get(answer, answer)
     return schema | None if is_optional else schema
