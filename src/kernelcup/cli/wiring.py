@@ -28,7 +28,6 @@ from kernelcup.errors import (
 from kernelcup_harness.protocol import Backend
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.judgeable import TaskTrial, Tried
     from kernelcup.app.boards.local_trial import LocalTrial
     from kernelcup.app.queue.dispatcher import Dispatcher
     from kernelcup.app.queue.progress import Progress
@@ -171,30 +170,17 @@ def make_local(config: Config, say: Callable[[str], None] = lambda _text: None) 
     return make(config, say=say, compilers=0)  # nothing else waits for the device meanwhile
 
 
-def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) -> TaskTrial | None:
-    """Return the trial that runs tasks on this machine, None if PyTorch is missing. ``say`` is told each step.
-
-    What it runs them with is loaded when the first task comes.
-    """
-    return None if find_spec("torch") is None else _LaterTrial(lambda: _trial_here(config, say))
-
-
-class _LaterTrial:
-    def __init__(self, make: Callable[[], LocalTrial]) -> None:
-        self._make = functools.cache(make)
-
-    def try_task(self, *task: Any, solutions: bool) -> Tried | None:
-        return self._make().try_task(*task, solutions=solutions)
-
-
-def _trial_here(config: Config, say: Callable[[str], None]) -> LocalTrial:
+def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) -> LocalTrial | None:
+    """Return the trial that runs tasks on this machine, None if PyTorch is missing. ``say`` is told each step."""
     from kernelcup.app.boards.local_trial import LocalTrial
     from kernelcup.launchers.local.gpu_locks import Slots
 
+    if find_spec("torch") is None:
+        return None
     return LocalTrial(
         devices=config.devices_here,
         slots=Slots(config.runtime_dir, config.slot_gpus, say=say),
-        launcher=make_local(config, say),
+        launcher=functools.cache(lambda: make_local(config, say)),
         say=say,
         environ=os.environ,
         stage_budget_s=config.stage_budget_s,

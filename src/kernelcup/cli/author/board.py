@@ -26,7 +26,7 @@ from kernelcup.errors import BrokenChecker, InvalidValue, OwnHarnessNeeded
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.judgeable import TaskTrial
+    from kernelcup.app.boards.local_trial import LocalTrial
     from kernelcup.client.models import BoardInfo
     from kernelcup.client.task_upload import TaskAt
 
@@ -154,7 +154,7 @@ def task_at(text: str) -> TaskAt:
     return TaskAt(wiring.task_path(text))
 
 
-def trial_of(backend: Backend, task: str, say: Callable[[str], None]) -> TaskTrial | None:
+def trial_of(backend: Backend, task: str, say: Callable[[str], None]) -> LocalTrial | None:
     """Return what tries a task on this machine; say that a server tries it, if one does."""
     if backend.server is None:
         return wiring.make_trial(backend.config, say)
