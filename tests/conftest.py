@@ -90,10 +90,9 @@ def _servers_are_quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if "kernelcup.http.app" in sys.modules:
             from quick_clients import answer_at_once
-            from quick_servers import end_soon, share_routes
+            from quick_servers import end_soon
 
             answer_at_once(patch)
-            share_routes(patch)
             end_soon(patch)
         yield
 

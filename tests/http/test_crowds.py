@@ -23,7 +23,7 @@ from sqlalchemy import event, text
 from test_front_door import serve
 
 from builders import SUBMISSION, make_board, make_submission
-from kernelcup.app.boards import problem_sync
+from kernelcup.app.boards import git_source
 from kernelcup.domain import Role
 from kernelcup.engine.database import Database
 from kernelcup.errors import RateLimited, StorageUnavailable
@@ -234,7 +234,7 @@ def test_syncs_that_hang_stop_nobody(server_url, person, monkeypatch: pytest.Mon
         end.wait(120)
         raise StorageUnavailable("the test is over")
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", hang)
+    monkeypatch.setattr(git_source, "fetch_problems", hang)
     grace = person("grace", Role.CREATOR).headers
     body = {"repository": "https://example.org/x"}
 

@@ -18,7 +18,7 @@ from builders import (
     make_submission,
 )
 from hand_judging import Judging
-from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards import boards, git_source
 from kernelcup.app.people.accounts import get_user
 from kernelcup.config.settings import Config
 from kernelcup.domain import Role, Visibility
@@ -157,7 +157,7 @@ def test_problems_come_from_a_repository(db, admin, monkeypatch, golden) -> None
         )
         return "0" * 40
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", fetch)
+    monkeypatch.setattr(git_source, "fetch_problems", fetch)
     found = admin.update_problems(problem_set="good", closed=True)
     assert found["created"] == ["twice"]
     assert [each["name"] for each in found["errors"]] == ["broken"]

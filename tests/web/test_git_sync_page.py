@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
 from builders import REFERENCE
-from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards import boards, git_source
 from kernelcup.app.boards.git_source import fetch_here
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Actor, Role
@@ -59,7 +59,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def fetch(_actor: Actor, _repository: str, branch: str, into: Path) -> str:
         return fetch_here(str(tmp_path / "source"), branch, into)
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", fetch)
+    monkeypatch.setattr(git_source, "fetch_problems", fetch)
     made = Source(tmp_path / "source")
     yield made
     made.repo.close()

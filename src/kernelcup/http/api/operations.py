@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
+from fastapi import Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
@@ -27,6 +26,7 @@ from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Record, Standing, 
 from kernelcup.domain.answers import Reservation, Token, User
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.forms import (
+    ERRORS,
     CreatedOut,
     DefinitionOut,
     Done,
@@ -50,6 +50,7 @@ from kernelcup.http.api.result_forms import (
     UserOut,
 )
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
+from kernelcup.http.middleware import API
 from kernelcup.http.route import ApiRoute
 from kernelcup.reporting.results import SubmissionInfo
 
@@ -73,26 +74,36 @@ SHOWN: Mapping[Any, Any] = {
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 ZIP: dict[str, Any] = {
     "response_class": Response,
-    "responses": {200: {"description": "A zip file.", "content": {"application/zip": {}}}},
+    "responses": {**ERRORS, 200: {"description": "A zip file.", "content": {"application/zip": {}}}},
 }
 
 
-def router_of(operations: list[Operation]) -> APIRouter:
-    """Return a router with a route for each of these operations, in this order."""
-    router = APIRouter(route_class=ApiRoute)
-    for operation in operations:
-        router.add_api_route(
-            operation.path,
-            _route(operation),
+class OperationRoute(ApiRoute):
+    """The route of an operation, whose schemas are made when it is analysed."""
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__(
+            f"{API}{operation.path}",
+            function_of(operation),
             methods=[operation.method],
-            status_code=operation.status,
-            response_model=_schema(operation),
-            **(ZIP if operation.answer is Archive else {}),
-            tags=[operation.subject],
+            include_in_schema=True,
             name=operation.call.__name__,
-            description=operation.summary,
         )
-    return router
+        self.operation = operation
+
+    def settings(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return what FastAPI is told of it."""
+        operation = self.operation
+        sign(self.endpoint, operation)
+        more = {
+            "status_code": operation.status,
+            "response_model": _schema(operation),
+            "responses": ERRORS,
+            "tags": [operation.subject],
+            "description": operation.summary,
+            **(ZIP if operation.answer is Archive else {}),
+        }
+        return super().settings(given | more)
 
 
 def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: EntryDep) -> Mapping[str, Any]:
@@ -113,10 +124,16 @@ def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: En
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
 
 
-def _route(operation: Operation) -> Any:
-    """Return the function of a route, with the parameters that FastAPI reads."""
+def _split(operation: Operation) -> tuple[list[Parameter], list[Parameter]]:
+    """Return the parameters of the address, and those of the body but for uploads."""
     outside = [each for each in operation.parameters if not (operation.has_body and each.is_in_body)]
     inside = [each for each in operation.parameters if each not in outside and not each.given.is_upload]
+    return outside, inside
+
+
+def function_of(operation: Operation) -> Callable[..., Any]:
+    """Return the function of a route."""
+    _, inside = _split(operation)
 
     def route(**values: Any) -> Any:
         given, response = values.pop("provided"), values.pop("response")
@@ -143,13 +160,17 @@ def _route(operation: Operation) -> Any:
         given = values["provided"]
         return await given["room"].aside(given["actor"], partial(route, **values))
 
-    door: Any = apart if operation.is_aside else route
+    return apart if operation.is_aside else route
+
+
+def sign(function: Any, operation: Operation) -> None:
+    """Give a route's function the parameters that FastAPI reads."""
+    outside, inside = _split(operation)
     signature = [in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
-    door.__signature__ = inspect.Signature(signature)
-    return door
+    function.__signature__ = inspect.Signature(signature)
 
 
 def _in_body(operation: Operation, inside: Sequence[Parameter]) -> list[inspect.Parameter]:
@@ -224,12 +245,8 @@ def _schema(operation: Operation) -> Any:
 
 
 def _described(answer: Any) -> Any:
-    """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
     answer, is_optional = without_none(answer)
     schema = SHOWN.get(answer, answer)
-    if is_dataclass(schema):
-        form: Any = schema
-        form.__pydantic_config__ = {"use_attribute_docstrings": True}
     return schema | None if is_optional else schema
 
 

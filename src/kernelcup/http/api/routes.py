@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
 from kernelcup.app.operations import every
-from kernelcup.http.api import agents, linking, operations, runs, submissions
+from kernelcup.http.api import agents, linking, runs, submissions
+from kernelcup.http.api.operations import OperationRoute
+
+OPERATIONS = every()
 
 
-def about(*subjects: str) -> APIRouter:
+def about(*subjects: str) -> list[OperationRoute]:
     """Return the routes of the operations about some subjects."""
-    return operations.router_of([each for each in every() if each.subject in subjects])
+    return [OperationRoute(each) for each in OPERATIONS if each.subject in subjects]
 
 
 PEOPLE = ("account", "users")
@@ -27,20 +30,20 @@ FIRST = (
 )
 """Subjects of operations that the documentation has before others."""
 
-routers = [
-    about(*PEOPLE),
-    about("leaderboards"),
-    about("tasks"),
-    about("standings"),
-    about("finals"),
-    about("submissions"),
-    submissions.router,
-    about("comparisons"),
-    runs.router,
-    about("queue"),
-    about("trust"),
-    about(*{each.subject for each in every()}.difference(FIRST)),
-    linking.router,
-    agents.router,
-    agents.files_router,
+routes: list[BaseRoute] = [
+    *about(*PEOPLE),
+    *about("leaderboards"),
+    *about("tasks"),
+    *about("standings"),
+    *about("finals"),
+    *about("submissions"),
+    *submissions.router.routes,
+    *about("comparisons"),
+    *runs.router.routes,
+    *about("queue"),
+    *about("trust"),
+    *about(*{each.subject for each in OPERATIONS}.difference(FIRST)),
+    *linking.router.routes,
+    *agents.router.routes,
+    *agents.files_router.routes,
 ]

@@ -21,7 +21,7 @@ from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import listing, submissions, submit
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 for _each in (
     assets,
     coding_agents,  # before the page of a leaderboard, whose address its own begins with
@@ -47,5 +47,5 @@ for _each in (
     people,
     admin,
 ):
-    router.include_router(_each.router)
-router.include_router(bell.live)
+    router.routes.extend(_each.router.routes)
+router.routes.extend(bell.live.routes)

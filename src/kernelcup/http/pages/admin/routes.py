@@ -28,4 +28,4 @@ for _each in (
     links,
     limits,
 ):
-    router.include_router(_each.router)
+    router.routes.extend(_each.router.routes)
