@@ -16,7 +16,7 @@ from kernelcup.errors import KernelCupError, StorageUnavailable
 from kernelcup.http.route import LaterRoute
 from kernelcup.http.state import Platform
 
-router = APIRouter(include_in_schema=False, route_class=LaterRoute)
+router = APIRouter(route_class=LaterRoute)
 
 PATIENCE_S = 3.0
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.capacity import PLACE, SLOW_S, Room, metered
 from kernelcup.http.dependencies import ends_view, get_actor, refuse_nul
-from kernelcup.http.middleware import allow_body
+from kernelcup.http.middleware import API, allow_body
 from kernelcup.http.state import Platform
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
@@ -69,7 +69,8 @@ class Patient(json.JSONDecoder):
 class LaterRoute(APIRoute):
     """A route that FastAPI analyses when something of that is first asked for.
 
-    It holds nothing of an application, so all applications of a process share it. Its path is the whole one.
+    It holds nothing of an application, so all applications of a process share it. Its path is the whole one; only the
+    API's are described.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
@@ -78,14 +79,15 @@ class LaterRoute(APIRoute):
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
         self.methods = set(settings["methods"] or {"GET"})
         self.name = settings["name"] or endpoint.__name__
-        self.include_in_schema = settings["include_in_schema"]
+        self.include_in_schema = settings["include_in_schema"] and path.startswith(API)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the analysis finds."""
         with ANALYSING:
             if self._settings is not None and not name.startswith("__"):
                 given, self._settings = self._settings, None
-                super().__init__(self.path, self.endpoint, **self.settings(given))
+                settings = self.settings(given)
+                super().__init__(self.path, self.endpoint, **settings)
         try:
             return self.__dict__[name]
         except KeyError:
@@ -93,7 +95,8 @@ class LaterRoute(APIRoute):
 
     def settings(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return what FastAPI is told of it."""
-        return {**given, "dependencies": [Depends(refuse_nul), *given.get("dependencies", ())]}
+        dependencies = [Depends(refuse_nul), *given.get("dependencies", ())]
+        return {**given, "dependencies": dependencies, "include_in_schema": self.include_in_schema}
 
 
 class ViewRoute(LaterRoute):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
@@ -79,23 +79,19 @@ ZIP: dict[str, Any] = {
 
 
 class OperationRoute(ApiRoute):
-    """The route of an operation, whose schemas are made when it is analysed."""
+    """The route of an operation, whose function and schemas are made when it is analysed."""
 
     def __init__(self, operation: Operation) -> None:
-        super().__init__(
-            f"{API}{operation.path}",
-            function_of(operation),
-            methods=[operation.method],
-            include_in_schema=True,
-            name=operation.call.__name__,
-        )
+        path, methods = f"{API}{operation.path}", [operation.method]
+        super().__init__(path, operation.call, methods=methods, include_in_schema=True, name=None)
         self.operation = operation
 
     def settings(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return what FastAPI is told of it."""
         operation = self.operation
-        sign(self.endpoint, operation)
+        self.endpoint = function_of(operation)
         more = {
+            "name": self.name,
             "status_code": operation.status,
             "response_model": _schema(operation),
             "responses": ERRORS,
@@ -124,16 +120,10 @@ def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: En
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
 
 
-def _split(operation: Operation) -> tuple[list[Parameter], list[Parameter]]:
-    """Return the parameters of the address, and those of the body but for uploads."""
+def function_of(operation: Operation) -> Any:
+    """Return the function of a route, with the parameters that FastAPI reads."""
     outside = [each for each in operation.parameters if not (operation.has_body and each.is_in_body)]
     inside = [each for each in operation.parameters if each not in outside and not each.given.is_upload]
-    return outside, inside
-
-
-def function_of(operation: Operation) -> Callable[..., Any]:
-    """Return the function of a route."""
-    _, inside = _split(operation)
 
     def route(**values: Any) -> Any:
         given, response = values.pop("provided"), values.pop("response")
@@ -160,17 +150,13 @@ def function_of(operation: Operation) -> Callable[..., Any]:
         given = values["provided"]
         return await given["room"].aside(given["actor"], partial(route, **values))
 
-    return apart if operation.is_aside else route
-
-
-def sign(function: Any, operation: Operation) -> None:
-    """Give a route's function the parameters that FastAPI reads."""
-    outside, inside = _split(operation)
+    door: Any = apart if operation.is_aside else route
     signature = [in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
-    function.__signature__ = inspect.Signature(signature)
+    door.__signature__ = inspect.Signature(signature)
+    return door
 
 
 def _in_body(operation: Operation, inside: Sequence[Parameter]) -> list[inspect.Parameter]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from starlette.routing import BaseRoute
 
 from kernelcup.app.operations import every
@@ -11,38 +13,24 @@ from kernelcup.http.api.operations import OperationRoute
 OPERATIONS = every()
 
 
-def about(*subjects: str) -> list[OperationRoute]:
-    """Return the routes of the operations about some subjects."""
-    return [OperationRoute(each) for each in OPERATIONS if each.subject in subjects]
-
-
-PEOPLE = ("account", "users")
-FIRST = (
-    *PEOPLE,
-    "leaderboards",
-    "tasks",
-    "standings",
-    "finals",
-    "submissions",
-    "comparisons",
-    "queue",
-    "trust",
-)
+FIRST = "account users leaderboards tasks standings finals submissions comparisons queue trust"
 """Subjects of operations that the documentation has before others."""
 
+
+def about(subjects: str) -> list[OperationRoute]:
+    """Return the routes of the operations about some subjects."""
+    return [OperationRoute(each) for each in OPERATIONS if each.subject in subjects.split()]
+
+
 routes: list[BaseRoute] = [
-    *about(*PEOPLE),
-    *about("leaderboards"),
-    *about("tasks"),
-    *about("standings"),
-    *about("finals"),
-    *about("submissions"),
+    *about("account users"),
+    *chain.from_iterable(map(about, ("leaderboards", "tasks", "standings", "finals", "submissions"))),
     *submissions.router.routes,
     *about("comparisons"),
     *runs.router.routes,
     *about("queue"),
     *about("trust"),
-    *about(*{each.subject for each in OPERATIONS}.difference(FIRST)),
+    *(OperationRoute(each) for each in OPERATIONS if each.subject not in FIRST.split()),
     *linking.router.routes,
     *agents.router.routes,
     *agents.files_router.routes,

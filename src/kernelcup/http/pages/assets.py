@@ -19,7 +19,7 @@ from kernelcup.http.route import LaterRoute
 FOREVER = "public, max-age=31536000, immutable"
 TEXT = ("text/", "application/javascript", "application/json", "image/svg+xml")
 
-router = APIRouter(include_in_schema=False, route_class=LaterRoute)
+router = APIRouter(route_class=LaterRoute)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

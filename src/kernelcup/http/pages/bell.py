@@ -31,7 +31,7 @@ CHECK_S = 10.0
 """So much later at most a stream ends whose reader signed out, and tells what was read in another browser."""
 
 router = APIRouter(route_class=PageRoute)
-live = APIRouter(include_in_schema=False, route_class=LaterRoute)
+live = APIRouter(route_class=LaterRoute)
 
 
 @router.get("/bell")

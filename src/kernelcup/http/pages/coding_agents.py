@@ -18,7 +18,7 @@ from kernelcup.reporting.sections import Section
 
 MOST_LISTED = 50
 
-router = APIRouter(include_in_schema=False, route_class=ApiRoute)
+router = APIRouter(route_class=ApiRoute)
 
 
 @router.api_route("/llms.txt", methods=["GET", "HEAD"])

@@ -31,7 +31,7 @@ API_SECURITY = SECURITY | {
 """Pictures of the style sheet are in its text."""
 _INLINE = re.compile(r"<(script|style)(?![^>]*\bsrc=)[^>]*>(.*?)</\1>", re.DOTALL)
 
-router = APIRouter(include_in_schema=False, route_class=LaterRoute)
+router = APIRouter(route_class=LaterRoute)
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"])

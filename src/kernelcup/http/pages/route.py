@@ -32,7 +32,7 @@ class PageRoute(ViewRoute):
             path,
             endpoint,
             methods=methods | ({"HEAD"} if "GET" in methods else set()),
-            **settings | {"include_in_schema": False},
+            **settings,
         )
 
     def get_route_handler(self) -> Handler:

@@ -15,7 +15,7 @@ from kernelcup.http.pages import (
     people,
     status,
 )
-from kernelcup.http.pages.admin import routes as admin
+from kernelcup.http.pages.admin import devices, home, late, limits, links, manage, new_boards, reviews, users
 from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
@@ -45,7 +45,15 @@ for _each in (
     account,
     bell,
     people,
-    admin,
+    home,
+    new_boards,
+    manage,
+    late,
+    reviews,
+    devices,
+    users,
+    links,
+    limits,
 ):
     router.routes.extend(_each.router.routes)
 router.routes.extend(bell.live.routes)

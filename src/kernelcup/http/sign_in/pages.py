@@ -28,7 +28,7 @@ HOME = "/auth/login"
 NEXT, LINKING = "next", "linking"
 NO_STORE = {"Cache-Control": "no-store"}
 
-pages = APIRouter(include_in_schema=False, route_class=LaterRoute)
+pages = APIRouter(route_class=LaterRoute)
 
 OWN_FORM = (Depends(csrf.check), Depends(refuse_nul_in_form))
 """The checks of each form here, like those of ``PageRoute`` for signed-in people."""

@@ -33,9 +33,6 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class PopcornRoute(ViewRoute):
     """A route whose errors are ``{"detail": "text"}``, whatever kind they are."""
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
-        super().__init__(path, endpoint, **settings | {"include_in_schema": False})
-
     def get_route_handler(self) -> Handler:
         """Return the handler, wrapped to answer errors."""
         handler = super().get_route_handler()

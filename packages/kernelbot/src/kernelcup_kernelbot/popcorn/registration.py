@@ -37,7 +37,7 @@ from kernelcup.http.throttle import address_of, throttled
 from kernelcup_kernelbot import settings
 from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
-router = APIRouter(include_in_schema=False, route_class=LaterRoute)
+router = APIRouter(route_class=LaterRoute)
 answers = APIRouter(route_class=PopcornRoute)
 
 GIVEN = frozenset({Scope.READ, Scope.SUBMIT})

@@ -29,7 +29,7 @@ POLL_S = 2.0
 CHECK_S = 10.0
 """So much later at most a stream ends whose reader lost the right to it."""
 
-router = APIRouter(include_in_schema=False, route_class=LaterRoute)
+router = APIRouter(route_class=LaterRoute)
 
 Key = tuple[str, str, int | None]
 
