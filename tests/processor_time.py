@@ -1,4 +1,4 @@
-"""Processor time of each test with the processes that ended in it: ``--dearest 10`` prints the ten dearest.
+"""Processor time of each test with the processes that it has started: ``--dearest 10`` prints the ten dearest.
 
 A test of `make test` that takes more than a second says why in a mark, ``dear("...")``. Nothing fails for it: how
 long a processor takes depends on the machine.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 MOST_S = 1.0
+TICKS = os.sysconf("SC_CLK_TCK")
 STARTED = pytest.StashKey[float]()
 
 
@@ -25,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note what was spent before a test."""
-    item.stash[STARTED] = sum(os.times()[:4])
+    item.stash[STARTED] = spent_s()
     return (yield)
 
 
@@ -33,8 +35,31 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Give each report what the test has spent so far: xdist carries it to the process that prints."""
     report = yield
-    report.processor_s = sum(os.times()[:4]) - item.stash[STARTED]
+    report.processor_s = spent_s() - item.stash[STARTED]
     return report
+
+
+def spent_s() -> float:
+    """Return the seconds of this process and of all that it has started, also of what still runs."""
+    return sum(os.times()[:4]) + sum(map(running_s, children(os.getpid())))
+
+
+def running_s(pid: int) -> float:
+    """Return the seconds of a process and of all that it has started; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS + sum(map(running_s, children(pid)))
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that still run."""
+    try:
+        lists = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for each in lists for child in each.split()]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

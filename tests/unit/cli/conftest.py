@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from kernelcup.app.boards import git_source, problem_sync
+from kernelcup.app.boards import git_source
 from kernelcup.cli import wiring
 
 DESCRIBED = cache(wiring.describe_harness)
@@ -23,7 +23,7 @@ def the_harness_describes_this_machine_once(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(autouse=True)
 def repositories_are_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read repositories in this process; ``test_problem_sync.py`` tries the one with limits."""
-    monkeypatch.setattr(problem_sync, "fetch_problems", lambda _actor, *rest: git_source.fetch_here(*rest))
+    monkeypatch.setattr(git_source, "fetch_problems", lambda _actor, *rest: git_source.fetch_here(*rest))
 
 
 @pytest.fixture(autouse=True)
