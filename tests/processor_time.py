@@ -1,7 +1,8 @@
 """Processor time of each test with the processes that it has started: ``--dearest 10`` prints the ten dearest.
 
-A test of `make test` that takes more than a second says why in a mark, ``dear("...")``. Nothing fails for it: how
-long a processor takes depends on the machine.
+A test of `make test` that takes more than a second says why in a mark, ``dear("...")``, unless it is the first of its
+worker that needs a process with torch, which all others share. Nothing fails for it: how long a processor takes depends
+on the machine.
 """
 
 from __future__ import annotations

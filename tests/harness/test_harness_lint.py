@@ -651,6 +651,7 @@ def test_a_reference_whose_answers_the_checker_takes_for_each_other_passes(trial
     assert trial(GENERATE, reference, CHECK).fault == ""
 
 
+@pytest.mark.dear("a process imports torch")
 def test_what_was_found_before_the_end_is_kept():
     size = "    if data.numel() == 5:\n        import os\n        os._exit(3)\n"
     ends = f"def check_implementation(data, output):\n{size}    return True\n"

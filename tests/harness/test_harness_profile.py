@@ -237,6 +237,7 @@ def fake_ncu(folder: Path, *, log: str = "==PROF== fine", report: str = "yes") -
     return str(path)
 
 
+@pytest.mark.dear("it runs a whole job")
 @pytest.mark.parametrize("boxed", [pytest.param(False, marks=pytest.mark.jobs), True])
 def test_a_process_of_a_job_runs_under_the_profiler_and_its_result_comes_back(
     tmp_path: Path, *, boxed: bool

@@ -212,6 +212,7 @@ def test_a_reviewer_rejects_a_result_and_says_why(client, people, signed_in, db)
     assert post(client, path, decision="released", note="x").status_code == 409
 
 
+@pytest.mark.dear("Chromium starts")
 def test_an_admin_bans_after_being_asked_again(visitor, people, db) -> None:
     page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
     page.get_by_role("button", name="Ban …").click()

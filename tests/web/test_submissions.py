@@ -361,6 +361,7 @@ def evil_report():
     return dataclasses.replace(report, stages=[dataclasses.replace(stage, cases=[*stage.cases[:-1], bad])])
 
 
+@pytest.mark.dear("Chromium starts")
 def test_nothing_of_a_submission_becomes_markup(db, visitor, ada) -> None:
     judged(
         db, evil_report(), file_name=f"{EVIL}.py".replace("/", "\N{DIVISION SLASH}"), content=EVIL.encode()

@@ -226,6 +226,7 @@ def test_licence_of_every_package_that_pages_load_is_listed() -> None:
         assert f"\n{name} {version}: MIT\n" in listed, name
 
 
+@pytest.mark.dear("Chromium starts")
 def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     editor = page.get_by_role("textbox", name="Code").and_(page.locator(".cm-content"))
