@@ -14,17 +14,18 @@ PACKAGES := $(wildcard packages/*)
 LOCKED := --quiet --require-hashes -r
 ITSELF := --quiet --no-deps --no-build-isolation -e . $(PACKAGES:%=-e %)
 
-.PHONY: help demo test test-jobs quick container fleet cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
+.PHONY: help demo test test-jobs quick container fleet cuda-build check everything serve docs wheel transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
-	@echo "make test    all tests, of whole jobs, the browser and PostgreSQL a sample each"
-	@echo "make test-jobs  the rest of them, known cheats and their honest twins included"
-	@echo "make quick   unit tests of what changed since main, for at most 60 s"
+	@echo "make test    what the project promises, each rule once; of whole jobs, the browser and PostgreSQL a sample"
+	@echo "make test-jobs  the rest of the tests, known cheats and their honest twins included; ONLY='--part 0/8' an eighth"
+	@echo "make quick   the unit tests that failed last, else all of them"
 	@echo "make container  tests of the sandbox and attacks on it, as where bubblewrap gets no namespaces; a service from deploy/"
 	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine, that for Modal with its client (250 MB more)"
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
-	@echo "make check   ruff, mypy, import-linter, documentation"
+	@echo "make check   ruff, mypy, import-linter, documentation; needs no torch"
+	@echo "make everything  all of these, as a release asks for; .ci/run has what the last changes can have broken"
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/, which a server shows at /docs; needs no torch"
 	@echo "make wheel   pack dist/, with the documentation in it"
@@ -45,19 +46,20 @@ COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 # A third of the time of a test is waiting for processes, databases and browsers.
 WORKERS = $(shell echo $$(($$(nproc) + 1)))
 
-# Both lanes together have all tests but the fleet's and those of deploy/; `tests/lanes.py` says which test is in which.
-LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy --lane
+# Both lanes together have all tests but the fleet's and those of deploy/. The mark `jobs` says which test waits for the
+# second; properties are tried in both, with an eighth of their examples in the first.
+LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	$(LANE) test
+	$(LANE) -m "not jobs" --hypothesis-profile short --dearest 10
 
 test-jobs: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	$(LANE) jobs
+	$(LANE) -m "jobs or hypothesis" $(ONLY)
 
 quick: $(VENV)/dev
-	$(BIN)/python scripts/quick-tests
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not jobs" --hypothesis-profile short --lf tests/unit
 
 # An ordinary container has no rights for namespaces, so jobs run under Landlock there. With this folder first on the
 # path, `make test` and `make test-jobs` try all of them so: these are the tests of the sandbox and of what it keeps apart.
@@ -77,10 +79,14 @@ container: $(VENV)/dev sandbox-package
 fleet: $(VENV)/fleet
 	$(BIN)/pytest tests/fleet packages/kernelcup-modal
 
-check: $(VENV)/dev
+everything: check demo test test-jobs container fleet cuda-build
+	@echo "not run: nothing"
+
+check: $(VENV)/tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy $$(grep -l '^#!.* python3$$' scripts/*) scripts/*.py
 	$(BIN)/python scripts/house
 	$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 	$(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
@@ -117,13 +123,19 @@ $(VENV)/torch: | $(BIN)/pip
 	$(INSTALL) "$(TRITON)"
 	touch $@
 
-$(VENV)/runner: $(VENV)/torch pyproject.toml $(PACKAGES:%=%/pyproject.toml) requirements/server.txt
+$(VENV)/server: pyproject.toml $(PACKAGES:%=%/pyproject.toml) requirements/server.txt | $(BIN)/pip
 	$(INSTALL) $(LOCKED) requirements/server.txt
 	$(INSTALL) $(ITSELF)
 	touch $@
 
-$(VENV)/dev: $(VENV)/runner requirements/dev.txt
+$(VENV)/tools: $(VENV)/server requirements/dev.txt
 	$(INSTALL) $(LOCKED) requirements/dev.txt
+	touch $@
+
+$(VENV)/runner: $(VENV)/torch $(VENV)/server
+	touch $@
+
+$(VENV)/dev: $(VENV)/runner $(VENV)/tools
 	touch $@
 
 $(VENV)/docs: requirements/docs.txt | $(BIN)/pip

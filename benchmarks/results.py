@@ -15,13 +15,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def machine_facts() -> dict[str, Any]:
-    """Return commit and machine."""
+def machine_facts(tree: Path = ROOT) -> dict[str, Any]:
+    """Return the commit of a checkout, and the machine."""
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"], cwd=tree, capture_output=True, text=True, check=False
     ).stdout.strip()
     changed = subprocess.run(
-        ["git", "status", "--porcelain", "src"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "status", "--porcelain", "src"], cwd=tree, capture_output=True, text=True, check=False
     ).stdout.strip()
     return {
         "commit": commit + ("+changes" if changed else ""),

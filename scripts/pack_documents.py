@@ -8,7 +8,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class PackDocuments(BuildHookInterface):
+class PackDocuments(BuildHookInterface[Any]):
     """Put ``site/`` into wheels, where ``kernelcup serve`` finds it. Installs from a checkout read it there."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

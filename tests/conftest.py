@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +17,9 @@ from sqlalchemy import text
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
 import homes
-import lanes
+import properties  # noqa: F401  (its profiles)
 from database_kinds import (
+    ALL_KINDS,
     DATABASES,
     POSTGRES,
     PostgresDatabase,
@@ -33,25 +36,12 @@ from quick_engines import share_statements
 from warm_harness import Run, waiting
 
 homes.move_out()
+pytest_plugins = ["parts", "processor_time"]
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
 
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the lane."""
-    parser.addoption(
-        "--lane", type=lanes.Lane, help="run only what `make test` or `make test-jobs` runs: test or jobs"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Set the length of properties before a test is imported."""
-    lanes.set_length(config.getoption("lane"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Leave out the tests of the other lane."""
-    lanes.choose(items, config)
+PATIENCE_S = 30.0
+"""How long a thread may take to end once its test has ended."""
 
 
 def pytest_collection_finish() -> None:
@@ -62,30 +52,7 @@ def pytest_collection_finish() -> None:
 def pytest_report_header() -> str:
     """Say what is left out."""
     hint = "" if POSTGRES in os.environ else f" (no PostgreSQL: {POSTGRES} names no server)"
-    return f"databases: {', '.join(DATABASES)}{hint}"
-
-
-watch = lanes.Watch()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Forget what earlier tests have started."""
-    watch.next()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that starts the harness and is not marked, once its fixtures have ended."""
-    watch.check(item)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _jobs_are_seen() -> Iterator[None]:
-    """See whether tests start the harness."""
-    with pytest.MonkeyPatch.context() as patch:
-        watch.begin(patch)
-        yield
+    return f"databases: {', '.join(ALL_KINDS)}{hint}"
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +62,18 @@ def _logs_go_nowhere_afterwards() -> Iterator[None]:
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if type(each).__module__.startswith("_pytest")]
     root.setLevel(logging.WARNING)
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_outlives_its_test() -> Iterator[None]:
+    """Wait for the threads that a test started, and fail it if one goes on: it would disturb the tests that follow."""
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + PATIENCE_S
+    for thread in set(threading.enumerate()) - before:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            pytest.fail(f"{thread} goes on after its test", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -111,10 +90,9 @@ def _servers_are_quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if "kernelcup.http.app" in sys.modules:
             from quick_clients import answer_at_once
-            from quick_servers import end_soon, share_routes
+            from quick_servers import end_soon
 
             answer_at_once(patch)
-            share_routes(patch)
             end_soon(patch)
         yield
 

@@ -18,8 +18,10 @@ from kernelcup.engine.database import make_engine
 POSTGRES = "KERNELCUP_TEST_POSTGRES"
 """Names a server whose role may create databases: ``postgresql://postgres@localhost:54329/postgres``."""
 
-DATABASES = ["sqlite", "postgresql"] if POSTGRES in os.environ else ["sqlite"]
-STRICTEST = DATABASES[-1]
+ALL_KINDS = ["sqlite", "postgresql"] if POSTGRES in os.environ else ["sqlite"]
+DATABASES = [ALL_KINDS[0], *(pytest.param(kind, marks=pytest.mark.jobs) for kind in ALL_KINDS[1:])]
+"""As parameters: what runs on SQLite too waits on PostgreSQL for `make test-jobs`."""
+STRICTEST = ALL_KINDS[-1]
 """PostgreSQL refuses more than SQLite, so it finds more; SQLite is quicker."""
 
 MEMORY = Path("/dev/shm")

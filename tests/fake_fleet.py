@@ -7,11 +7,14 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Device
+from kernelcup.engine.database import Database
 from kernelcup.errors import BadReport, Conflict, LaunchError, LaunchLost, LaunchTimeout, NoRoom
-from kernelcup.launchers.base import Event, LaunchResult, MachineReading, Order, Polled, limit_s
+from kernelcup.launchers.base import Event, Launcher, LaunchResult, MachineReading, Order, Polled, limit_s
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.protocol import JobSpec, ProtocolError, RunReport, from_json
 
@@ -158,6 +161,21 @@ class FakeFleet:
             return Polled(outcome=LaunchLost("no such call"))
         events, call.events = call.events, []
         return Polled(events=events, outcome=call.outcome, machine=call.machine)
+
+
+def dispatcher_of(
+    db: Database, clock: Callable[[], datetime], launcher: Launcher, *devices: Device, **options: Any
+) -> Dispatcher:
+    """Return a dispatcher that sends a heartbeat at each look."""
+    values = {"clock": clock, "heartbeat_s": 0.0} | options
+    return Dispatcher(db, devices=devices, launchers={"fake": launcher}, **values)
+
+
+def look(dispatcher: Dispatcher) -> None:
+    """Have a dispatcher take the news and look at its queue once, as in its loop."""
+    dispatcher._rooms._note_at = 0.0
+    dispatcher._poll(every=True)
+    dispatcher._look(list(dispatcher._devices), None, patient=False)
 
 
 class FakeFleetBench:

@@ -106,17 +106,22 @@ class FakeLauncher(RunsInThreads):
 
     Args:
         outcomes: Reports to return, errors to raise.
-        gate: While it is closed, runs wait for it or for their cancellation.
+        until_cancelled: Whether runs go on until they are cancelled.
+        meanwhile: Called once, in the thread of the first run, after that has begun.
     """
 
-    def __init__(self, *outcomes: Outcome, gate: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        *outcomes: Outcome,
+        until_cancelled: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
         self.outcomes = list(outcomes)
         self.specs: list[JobSpec] = []
-        self.started = threading.Semaphore(0)
-        """Released once for each run that began."""
         self.most_at_once = 0
-        self._gate = gate
+        self._until_cancelled = until_cancelled
+        self._meanwhile = [meanwhile]
         self._running = 0
         self._lock = threading.Lock()
 
@@ -141,7 +146,11 @@ class FakeLauncher(RunsInThreads):
         outcome = self._begin(spec)
         try:
             on_event({"event": "stage", "name": "import"})
-            self._wait(cancelled)
+            while self._meanwhile:
+                self._meanwhile.pop()()
+            if self._until_cancelled:
+                assert cancelled.wait(60), "nobody cancelled it"
+                raise LaunchCancelled("cancelled")
         finally:
             with self._lock:
                 self._running -= 1
@@ -155,13 +164,7 @@ class FakeLauncher(RunsInThreads):
             self.most_at_once = max(self.most_at_once, self._running)
             self.specs.append(spec)
             outcome = self.outcomes.pop(0) if self.outcomes else make_report()
-        self.started.release()
         return outcome if isinstance(outcome, Exception) else answer(spec, outcome)
-
-    def _wait(self, cancelled: threading.Event) -> None:
-        while self._gate is not None and not self._gate.wait(0.005):
-            if cancelled.is_set():
-                raise LaunchCancelled("cancelled")
 
 
 class FakeGpuLauncher(FakeLauncher):

@@ -114,6 +114,6 @@ def server_url(platform: Platform) -> Iterator[str]:
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:
     """A client of the real web server."""
-    # The first request of a process makes all routes, which takes seconds on a busy machine.
+    # The first request to a route analyses it, and a busy machine takes its time.
     with httpx.Client(base_url=server_url, verify=trusted(), timeout=60) as each:
         yield each

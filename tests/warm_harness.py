@@ -63,22 +63,30 @@ def waiting() -> Iterator[Run]:
     def run(spec: JobSpec) -> RunReport:
         nonlocal process
         # Tests of builds and runners end what descends from the test's process, this one too.
-        if process is None or process.poll() is not None:
-            ended(process)
-            process = started()
-        assert process.stdin is not None
-        assert process.stdout is not None
         job = dumps(dataclasses.replace(spec, sandbox=SandboxPolicy.NONE)).replace("\n", " ")
-        process.stdin.write(job + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        assert line, "the process that waits has ended"
-        return from_json(RunReport, json.loads(line))
+        for _ in range(2):  # its end may be seen only when it does not answer
+            if process is None or process.poll() is not None:
+                ended(process)
+                process = started()
+            if line := answer(process, job):
+                return from_json(RunReport, json.loads(line))
+            process.wait()
+        raise AssertionError("the process that waits has ended")
 
     try:
         yield run
     finally:
         ended(process)
+
+
+def answer(process: subprocess.Popen[str], job: str) -> str:
+    """Return the line that answers a job; nothing if the process has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(job + "\n")
+        process.stdin.flush()
+    return process.stdout.readline()
 
 
 def ended(process: subprocess.Popen[str] | None) -> None:

@@ -118,7 +118,7 @@ def be_the_command(
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
         sys.argv = [COMMAND, *args]
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-        entry.main()
+        entry.run()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         sys.stdout.flush()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
-import sys
 
-from cup import Cup, interruptible, read_until, watched_descendants
+import pytest
+from cup import Cup, read_until, watched_descendants
 
 from waiting import all_end
+
+pytestmark = pytest.mark.jobs
 
 # Long enough to be met in the middle, short enough to be judged again.
 SLOW = """\
@@ -52,18 +53,6 @@ def test_cancelling_ends_a_run_and_its_processes(cup: Cup) -> None:
         server.terminate()
         assert server.wait() == 0
     assert counted_runs(cup) == []
-
-
-def test_a_command_can_be_interrupted_where_these_tests_ignore_the_signal() -> None:
-    tell = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT).__name__)"]
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interruptible():
-            told = subprocess.run(tell, capture_output=True, text=True, check=True).stdout
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert told.strip() == "default_int_handler"
 
 
 def test_an_interrupted_submit_hands_its_job_back(cup: Cup) -> None:

@@ -18,6 +18,8 @@ from mcp import Client, StdioServerParameters
 
 from kernelcup.cli.credentials import Credentials
 
+pytestmark = pytest.mark.jobs
+
 MOST_CALLS = 12
 BOARD = "identity"
 

@@ -17,6 +17,8 @@ from cup import Cup, read_until
 from kernelcup import tasks
 from kernelcup.cli.credentials import Credentials
 
+pytestmark = pytest.mark.jobs
+
 BOARD = "all_reduce"
 EXAMPLE = Path(tasks.__file__).parent / "examples" / BOARD
 TEMPLATE = "all_reduce/template.py"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from discord_loopback import Interaction, LoopbackDiscord, Member
-from stage import Stage, connected, judging, staged
+from discord_loopback import Interaction, Member
+from stage import Stage, connected, judging
 
-from builders import make_device, make_submission
+from builders import make_submission
 from fakes import FakeLauncher
 from kernelcup.app.boards.problem_sync import Skipped, SyncResult
 from kernelcup.app.people.accounts import get_user
@@ -24,14 +22,6 @@ from kernelcup.domain import OPERATOR, JobState, Visibility
 from kernelcup.errors import NotFound
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A service with two devices that nobody serves."""
-    devices = (make_device(), make_device(name="MI300"))
-    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
-        yield each
 
 
 async def ask(stage: Stage, who: Member, command: str, **options: Any) -> Interaction:
@@ -51,9 +41,14 @@ async def judged(stage: Stage) -> int:
     return submission.id
 
 
-async def test_a_submission_is_shown_before_it_is_deleted(stage: Stage) -> None:
+async def test_a_submission_is_shown_before_an_admin_deletes_it(stage: Stage) -> None:
     number = await judged(stage)
-    root = stage.admin()
+    root, alice = stage.admin(), stage.guild.add_member("alice")
+    seen = await ask(stage, root, "admin get-submission", submission_id=number)
+    assert any("custom_kernel" in data.decode() for data in seen.messages[0].files.values())
+    refused = await ask(stage, alice, "admin delete-submission", submission=number)
+    assert "❌" in refused.messages[0].text
+    assert not refused.messages[0].controls
     kept = await ask(stage, root, "admin delete-submission", submission=number)
     assert any("custom_kernel" in data.decode() for data in kept.messages[0].files.values())
     await (await kept.press("Keep")).wait_text("stays")
@@ -62,20 +57,6 @@ async def test_a_submission_is_shown_before_it_is_deleted(stage: Stage) -> None:
     await (await asked.press("Delete")).wait_text("was deleted")
     with pytest.raises(NotFound):
         show_submission(stage.db, number)
-
-
-async def test_an_admin_sees_anybodys_submission(stage: Stage) -> None:
-    number = await judged(stage)
-    asked = await ask(stage, stage.admin(), "admin get-submission", submission_id=number)
-    assert any("custom_kernel" in data.decode() for data in asked.messages[0].files.values())
-
-
-async def test_somebody_without_a_role_deletes_nothing_of_others(stage: Stage) -> None:
-    number = await judged(stage)
-    alice = stage.guild.add_member("alice")
-    asked = await ask(stage, alice, "admin delete-submission", submission=number)
-    assert "❌" in asked.messages[0].text
-    assert not asked.messages[0].controls
 
 
 async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
@@ -92,13 +73,15 @@ async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
     assert "nothing to judge again" in again.messages[0].text
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"submission": 1, "leaderboard_name": "double"}, {"submission": 1, "only_best": True}],
-)
-async def test_a_rejudge_of_nothing_definite_is_refused(stage: Stage, options: dict[str, Any]) -> None:
-    asked = await ask(stage, stage.admin(), "admin rejudge", **options)
-    assert "❌" in asked.messages[0].text
+async def test_a_rejudge_of_nothing_definite_is_refused(stage: Stage) -> None:
+    root = stage.admin()
+    for options in (
+        {},
+        {"submission": 1, "leaderboard_name": "double"},
+        {"submission": 1, "only_best": True},
+    ):
+        asked = await ask(stage, root, "admin rejudge", **options)
+        assert "❌" in asked.messages[0].text
 
 
 async def test_somebody_is_banned_and_let_in_again(stage: Stage) -> None:
@@ -164,22 +147,18 @@ async def test_a_closed_leaderboard_is_seen_by_its_members_only(stage: Stage) ->
         assert offered == (["secret"] if seen else [])
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [({}, "The service"), ({"leaderboard_name": "double"}, "`double`"), ({"gpu": "H100"}, "`H100`")],
-)
-async def test_what_is_paused_takes_submissions_again_after_start(
-    stage: Stage, options: dict[str, str], told: str
-) -> None:
+async def test_what_is_paused_takes_submissions_again_after_start(stage: Stage) -> None:
     stage.board("double")
     root = stage.admin()
-    for command in ("admin pause", "admin stop"):
-        paused = await ask(stage, root, command, reason="maintenance", **options)
-        assert told in paused.messages[0].text
-        assert [each.reason for each in list_pauses(stage.db)] == ["maintenance"]
-        started = await ask(stage, root, "admin start", **options)
-        assert told in started.messages[0].text
-        assert list_pauses(stage.db) == []
+    whats = ({}, "The service"), ({"leaderboard_name": "double"}, "`double`"), ({"gpu": "H100"}, "`H100`")
+    for options, told in whats:
+        for command in ("admin pause", "admin stop"):
+            paused = await ask(stage, root, command, reason="maintenance", **options)
+            assert told in paused.messages[0].text
+            assert [each.reason for each in list_pauses(stage.db)] == ["maintenance"]
+            started = await ask(stage, root, "admin start", **options)
+            assert told in started.messages[0].text
+            assert list_pauses(stage.db) == []
 
 
 async def test_figures_are_told(stage: Stage) -> None:
@@ -191,9 +170,8 @@ async def test_figures_are_told(stage: Stage) -> None:
         assert "H100: 1 run, 1 passed" in asked.messages[0].text
 
 
-@pytest.mark.parametrize("button", ["Release", "Reject"])
 async def test_a_quarantined_result_is_decided_with_buttons_that_outlive_a_restart(
-    stage: Stage, button: str
+    stage: Stage,
 ) -> None:
     await judged(stage)
     job = show_submission(stage.db, 1).jobs[0]
@@ -205,7 +183,7 @@ async def test_a_quarantined_result_is_decided_with_buttons_that_outlive_a_resta
     assert not asked.messages[0].pings
     await stage.bot.close()
     async with connected(stage.discord, stage.guild, stage.bot_config):
-        pressed = await asked.press(button)
+        pressed = await asked.press("Reject")
         done = await pressed.fill({"note": "looked at it"})
         await done.wait_text("looked at it", 15)
         assert open_reviews(stage.db, OPERATOR) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,13 +26,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(stage: Stage) -> Stage:
     """A service whose bot has seen that there are no news yet."""
-    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
-        each.board("double")
-        await each.look_at_forum()
-        await look(each)
-        yield each
+    stage.board("double")
+    await stage.look_at_forum()
+    await look(stage)
+    return stage
 
 
 async def look(stage: Stage, bot: KernelCupBot | None = None) -> None:

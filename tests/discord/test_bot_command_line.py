@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from discord_loopback import LoopbackDiscord
-from stage import Stage, staged
+from stage import Stage
 
-from builders import make_device
 from kernelcup.bot.context import BotConfig, is_configured
 from kernelcup.cli.operate import bot as command
 from kernelcup.config.settings import Config
@@ -21,11 +18,10 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(stage: Stage) -> Stage:
     """A service whose bot is not connected."""
-    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
-        await each.bot.close()
-        yield each
+    await stage.bot.close()
+    return stage
 
 
 def settings(stage: Stage, **environ: str) -> Config:
@@ -51,17 +47,14 @@ async def test_settings_come_from_the_environment(stage: Stage) -> None:
     assert stage.bot_config.service_token not in repr(config)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
+async def test_what_is_missing_is_said(stage: Stage) -> None:
+    for change, text in [
         ({"KERNELCUP_DISCORD_TOKEN": ""}, "KERNELCUP_DISCORD_TOKEN is not set"),
         ({"KERNELCUP_BOT_TOKEN": " "}, "KERNELCUP_BOT_TOKEN is not set"),
         ({"KERNELCUP_DISCORD_GUILDS": "home"}, "expected guild ids"),
-    ],
-)
-async def test_what_is_missing_is_said(stage: Stage, change: dict[str, str], text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
-        command.make_bot(settings(stage, **change))
+    ]:
+        with pytest.raises(ConfigError, match=text):
+            command.make_bot(settings(stage, **change))
 
 
 async def test_a_bot_runs_beside_a_server_until_it_is_stopped(stage: Stage) -> None:

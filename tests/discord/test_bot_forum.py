@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,14 +28,6 @@ def generate_input(): ...
 def ref_kernel(data): ...
 """
 WEEK = timedelta(days=7)
-
-
-@pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A service with two devices that nobody serves."""
-    devices = (make_device(), make_device(name="MI300"))
-    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
-        yield each
 
 
 def texts_of(stage: Stage, name: str) -> list[str]:
@@ -198,19 +189,18 @@ async def test_the_facts_of_an_imported_leaderboard_come_into_the_thread_of_anot
     assert "`MI300`" in texts_of(stage, "double")[0]
 
 
-@pytest.mark.parametrize("why", ["deleted", "locked", "elsewhere"])
-async def test_an_imported_leaderboard_whose_thread_cannot_be_used_gets_a_new_one(
-    stage: Stage, why: str
-) -> None:
-    parent = stage.room if why == "elsewhere" else stage.forum
-    thread = stage.guild.open_thread(parent, "old", stage.guild.add_member("kernelbot"))
-    imported(stage, "double", thread)
-    if why == "deleted":
-        stage.guild.delete_channel(thread)
-    elif thread.thread is not None:
-        thread.thread.locked = why == "locked"
-    await stage.look_at_forum()
-    assert "https://cup.example.org/b/double" in stage.top("double").content
+async def test_an_imported_leaderboard_whose_thread_cannot_be_used_gets_a_new_one(stage: Stage) -> None:
+    other = stage.guild.add_member("kernelbot")
+    for why in ("deleted", "locked", "elsewhere"):
+        parent = stage.room if why == "elsewhere" else stage.forum
+        thread = stage.guild.open_thread(parent, "old", other)
+        imported(stage, why, thread)
+        if why == "deleted":
+            stage.guild.delete_channel(thread)
+        elif thread.thread is not None:
+            thread.thread.locked = why == "locked"
+        await stage.look_at_forum()
+        assert f"https://cup.example.org/b/{why}" in stage.top(why).content
 
 
 async def test_a_role_hears_of_new_leaderboards(stage: Stage) -> None:

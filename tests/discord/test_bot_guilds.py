@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from discord_loopback import LoopbackDiscord, Permission
-from stage import Stage, connected, staged
+from discord_loopback import Permission
+from stage import Stage, connected
 
-from builders import make_device
 from kernelcup.app.access import HERE
 from kernelcup.app.people import accounts
 from kernelcup.bot import guild_roles, self_check
@@ -19,13 +16,6 @@ from kernelcup.domain import OPERATOR, Role
 pytestmark = pytest.mark.anyio
 
 CHANNELS = {"Leaderboards", "submissions", "general", "central"}
-
-
-@pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A service."""
-    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
-        yield each
 
 
 async def test_channels_and_roles_are_made_once(stage: Stage) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from discord_loopback import Interaction, LoopbackDiscord, Member
-from stage import Stage, staged
+from discord_loopback import Interaction, Member
+from stage import Stage
 
-from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task
+from builders import SUBMISSION, make_actor, make_board, make_report, make_submission, make_task
 from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts
 from kernelcup.app.queue import lifecycle
@@ -22,20 +20,11 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+def stage(stage: Stage) -> Stage:
     """A service with a leaderboard that has a template."""
-    async with staged(
-        loopback, sqlite_template, tmp_path, (make_device(), make_device(name="MI300"))
-    ) as each:
-        task = make_task(templates={"Python": SUBMISSION, "Triton": SUBMISSION}, description="Do *it* @here.")
-        make_board(each.db, task=task, devices=["H100", "MI300"], now=loopback.clock.now())
-        yield each
-
-
-@pytest.fixture
-def ada(stage: Stage) -> Member:
-    """A participant."""
-    return stage.guild.add_member("ada")
+    task = make_task(templates={"Python": SUBMISSION, "Triton": SUBMISSION}, description="Do *it* @here.")
+    make_board(stage.db, task=task, devices=["H100", "MI300"], now=stage.discord.clock.now())
+    return stage
 
 
 async def ask(stage: Stage, who: Member, command: str, **options: object) -> Interaction:
@@ -112,9 +101,8 @@ async def test_a_long_ranking_has_pages(stage: Stage, ada: Member) -> None:
     await asked.wait_text("user-10")
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "text"),
-    [
+async def test_what_is_not_there_is_said_so(stage: Stage, ada: Member) -> None:
+    for command, options, text in [
         ("show", {"leaderboard_name": "nothing"}, "no leaderboard"),
         ("show", {"leaderboard_name": "double", "gpu": "B200"}, "has no GPU B200"),
         ("show-personal", {"leaderboard_name": "nothing"}, "no leaderboard"),
@@ -124,15 +112,11 @@ async def test_a_long_ranking_has_pages(stage: Stage, ada: Member) -> None:
         ("template", {"leaderboard_name": "double", "lang": "Rust"}, "no template for"),
         ("get-submission", {"submission_id": 99}, "no submission"),
         ("cancel", {"submission_id": 99}, "no submission"),
-    ],
-)
-async def test_what_is_not_there_is_said_so(
-    stage: Stage, ada: Member, command: str, options: dict[str, object], text: str
-) -> None:
-    asked = await ask(stage, ada, f"leaderboard {command}", **options)
-    message = await asked.wait_response()
-    assert text in message.text.replace("\\", "")
-    assert asked.ephemeral
+    ]:
+        asked = await ask(stage, ada, f"leaderboard {command}", **options)
+        message = await asked.wait_response()
+        assert text in message.text.replace("\\", "")
+        assert asked.ephemeral
 
 
 async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: Stage, ada: Member) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from discord_loopback import CannotDo, Interaction, LoopbackDiscord, Member
-from stage import Stage, connected, staged
+from discord_loopback import CannotDo, Interaction, Member
+from stage import Stage, connected
 
-from builders import make_actor, make_device, make_report, make_submission
+from builders import make_actor, make_report, make_submission
 from final_duels import close, hold
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
@@ -24,14 +22,12 @@ LONGEST_NAME = "b" * 64
 
 
 @pytest.fixture
-async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+def stage(stage: Stage) -> Stage:
     """A service with a leaderboard that twelve people entered."""
-    devices = (make_device(), make_device(name="MI300"))
-    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
-        each.board(LONGEST_NAME, devices=["H100"])
-        for number in range(12):
-            enter(each, f"user-{number}", 1000.0 + number)
-        yield each
+    stage.board(LONGEST_NAME, devices=["H100"])
+    for number in range(12):
+        enter(stage, f"user-{number}", 1000.0 + number)
+    return stage
 
 
 def enter(stage: Stage, user: str, time_ns: float) -> None:

@@ -25,7 +25,7 @@ from kernelcup_modal.launcher import ModalLauncher, make_app
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 async def test_a_participant_gets_from_the_list_to_a_place_on_two_gpus(
     loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
 ) -> None:
@@ -78,7 +78,7 @@ async def test_the_older_generation_of_commands_works_too(
     assert all("ada" in embed["description"] for embed in shown)
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 async def test_submit_modal_and_submit_github_reach_their_launchers(
     loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
 ) -> None:

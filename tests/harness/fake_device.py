@@ -138,3 +138,23 @@ class Locked(FakeSampler):
 
     def __init__(self, device: FakeDevice) -> None:
         raise NoCounters("cuptiPmSamplingEnable answers 35 (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)")
+
+
+class SharedMemory:
+    """The memory of a device of 100 bytes, shared with a submission."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = 0, 0
+
+    def free_and_total(self) -> tuple[int, int]:
+        return 100 - self.ours - self.theirs, 100
+
+    def held(self) -> int:
+        return self.ours
+
+    def limit(self, share: float) -> None: ...
+
+    def take(self, size: int) -> None:
+        if size > self.free_and_total()[0]:
+            raise MemoryError
+        self.ours += size

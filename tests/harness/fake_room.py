@@ -10,24 +10,22 @@ import ctypes
 import json
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from fake_device import FakeDevice, FakeSampler
-from inside import SECRET, closing_memory, contestants_of, small_canary, working_in
+from inside import SECRET, contestants_of, judged_beside, serve
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from kernelcup_harness.clocks.replay import session, timed_replays, witnessed
 from kernelcup_harness.clocks.witness import Witness
-from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.device.nvidia.driver import DriverError
-from kernelcup_harness.judge.main import judge
 from kernelcup_harness.protocol import JobSpec, RanKernel
 from kernelcup_harness.timer import main
 from kernelcup_harness.window import addresses
@@ -37,7 +35,6 @@ from kernelcup_harness.window.messages import NO_KERNEL, Access, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
-from kernelcup_harness.wire.messages import Dismissed, pack
 
 EMPTY_NS, CALL_NS = 4_000, 9_000
 RAN = RanKernel(
@@ -327,38 +324,13 @@ class FakeEngine:
 
 @contextmanager
 def fake_window() -> Iterator[FakeWindow]:
-    """A window that is gone afterwards."""
+    """A window of small regions that is gone afterwards."""
     shared = FakeWindow()
-    try:
-        yield shared
-    finally:
-        shared.close()
-
-
-class Runner:
-    """The runner's end of the judge's channel: collects events, and ends contestants when it is asked to."""
-
-    def __init__(self, channel: Channel, end: Callable[[str], None]) -> None:
-        self.events: list[dict[str, Any]] = []
-        self._channel = channel
-        self._end = end
-
-    def follow(self) -> None:
-        """Take events until the judge is gone."""
-        with suppress(ChannelClosed):
-            while True:
-                event = self._channel.receive()
-                self.events.append(event)
-                if event["type"] == "dismiss":
-                    for role in event["roles"]:
-                        self._end(role)
-                    self._channel.send(pack(Dismissed()))
-
-
-def serve(channel: Channel, hands: FakeHands | None) -> None:
-    """Be a contestant until the judge or the runner ends it."""
-    with suppress(ChannelClosed):
-        Contestant(channel, hands=hands).serve()
+    with patch.object(addresses, "GRANULE", 1 << 17):
+        try:
+            yield shared
+        finally:
+            shared.close()
 
 
 def judged_in_room(
@@ -374,76 +346,30 @@ def judged_in_room(
 
     With a sampler there is a witness.
     """
-    runner_end, judge_end = socket.socketpair()
-    channels, theirs, threads = {}, {}, {}
     with (
         fake_window() as shared,
         patch.object(session, "GpuMapping", lambda _part: shared),
         patch.object(witnessed, "OwnWork", lambda: shared.gpu),
         patch.object(timed_replays, "time", shared.gpu),
     ):
-        contestants, timers, witnesses = roles_of(spec, sampler)
-        for role in (*contestants, *timers, *witnesses):
-            ours, other = socket.socketpair()
-            channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
-            theirs[role] = Channel(other, max_bytes=16 << 20)
-        for role in timers:
-            times = timer(theirs[role], engine and engine(shared), is_rivals=role != "timer")
-            threads[role] = threading.Thread(target=ending, args=(times, theirs[role]))
+        members: dict[str, Callable[[Channel], object]] = {
+            role: partial(serve, hands=(rival if role == "rival" else hands)(shared))
+            for role in contestants_of(spec)
+        }
+        for role in ("timer", "rival-timer") if spec.rival is not None else ("timer",):
+            made = engine and engine(shared)
+            if made is not None:
+                made.is_rivals = role != "timer"
+            members[role] = partial(be_timer, made)
         if sampler is not None:
-            watches = Witness(theirs["witness"], lambda: [sampler(shared.gpu)])
-            threads["witness"] = threading.Thread(target=watches.serve)
-        for role in contestants:
-            has = (rival if role == "rival" else hands)(shared)
-            threads[role] = threading.Thread(target=serve, args=(theirs[role], has))
-
-        def end(role: str) -> None:
-            # A process that is killed closes its end.
-            theirs[role]._sock.shutdown(socket.SHUT_RDWR)
-            threads[role].join()
-
-        runner = Runner(Channel(runner_end, max_bytes=256 << 20), end)
-        threads["runner"] = threading.Thread(target=runner.follow)
-        with working_in(folder, files_of(spec)), closing_memory(), small_canary():
-            for thread in threads.values():
-                thread.start()
-            try:
-                judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels)
-            finally:
-                for channel in channels.values():
-                    channel.close()
-                judge_end.close()
-                for thread in threads.values():
-                    thread.join()
-                for other_end in theirs.values():
-                    other_end.close()
-                runner_end.close()
-    return runner.events, shared
+            members["witness"] = lambda channel: Witness(channel, lambda: [sampler(shared.gpu)]).serve()
+        return judged_beside(spec, folder, members, SECRET), shared
 
 
-def files_of(spec: JobSpec) -> dict[str, str]:
-    """Return the files of a job."""
-    return dict(spec.sources) | spec.submission.files | (spec.rival.files if spec.rival is not None else {})
-
-
-def timer(channel: Channel, engine: FakeEngine | None, *, is_rivals: bool) -> main.Timer:
-    """Return the timer of the submission or of its rival."""
-    if engine is None:
-        return main.Timer(channel, None, "no device")
-    engine.is_rivals = is_rivals
-    return main.Timer(channel, engine)
-
-
-def roles_of(spec: JobSpec, sampler: type[FakeSampler] | None) -> tuple[list[str], list[str], list[str]]:
-    """Return the contestants of a job, its timers, and the witness if there is one."""
-    timers = ["timer", "rival-timer"] if spec.rival is not None else ["timer"]
-    return [*contestants_of(spec)], timers, ["witness"] if sampler is not None else []
-
-
-def ending(times: main.Timer, channel: Channel) -> None:
+def be_timer(engine: FakeEngine | None, channel: Channel) -> None:
     """Be a timer until the judge is gone; its end is closed when it ends, as a process's is."""
     try:
         with suppress(ChannelClosed):
-            times.serve()
+            main.Timer(channel, engine, "" if engine is not None else "no device").serve()
     finally:
         channel._sock.shutdown(socket.SHUT_RDWR)

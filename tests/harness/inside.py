@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -83,13 +83,33 @@ def closing_memory() -> Iterator[None]:
         finally:
             for arena in made.copy():
                 arena.close()
-            gc.collect()
+            gc.collect(1)
 
 
-def serve(channel: Channel) -> None:
-    """Be a contestant until the judge has gone."""
+class Runner:
+    """The runner's end of the judge's channel: collects events, and ends contestants when it is asked to."""
+
+    def __init__(self, channel: Channel, end: Callable[[str], None]) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._channel = channel
+        self._end = end
+
+    def follow(self) -> None:
+        """Take events until the judge is gone."""
+        with suppress(ChannelClosed):
+            while True:
+                event = self._channel.receive()
+                self.events.append(event)
+                if event["type"] == "dismiss":
+                    for role in event["roles"]:
+                        self._end(role)
+                    self._channel.send(pack(Dismissed()))
+
+
+def serve(channel: Channel, hands: Any = None) -> None:
+    """Be a contestant until the judge or the runner ends it."""
     with suppress(ChannelClosed):
-        Contestant(channel).serve()
+        Contestant(channel, hands=hands).serve()
 
 
 def contestants_of(spec: JobSpec) -> list[str]:
@@ -101,44 +121,47 @@ def contestants_of(spec: JobSpec) -> list[str]:
 
 def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
     """Run a job and return the judge's events."""
-    roles = contestants_of(spec)
-    runner, judge_end = socket.socketpair()
-    files = dict(spec.sources) | spec.submission.files
-    if spec.rival is not None:
-        files |= spec.rival.files
-    channels, threads, theirs = {}, [], []
-    for role in roles:
+    return judged_beside(spec, folder, dict.fromkeys(contestants_of(spec), serve))
+
+
+def judged_beside(
+    spec: JobSpec,
+    folder: Path,
+    members: Mapping[str, Callable[[Channel], object]],
+    secret: bytes = SECRET,
+) -> list[dict[str, Any]]:
+    """Run a job and return the judge's events; each other process is a thread of what it does with its channel."""
+    runner_end, judge_end = socket.socketpair()
+    channels, theirs, threads = {}, {}, {}
+    for role, serves in members.items():
         ours, other = socket.socketpair()
         channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
-        theirs.append(Channel(other, max_bytes=16 << 20))
-        threads.append(threading.Thread(target=serve, args=(theirs[-1],)))
-    events: list[dict[str, Any]] = []
-    reader = threading.Thread(target=read_events, args=(Channel(runner, max_bytes=256 << 20), events))
+        theirs[role] = Channel(other, max_bytes=16 << 20)
+        threads[role] = threading.Thread(target=serves, args=(theirs[role],))
+
+    def end(role: str) -> None:
+        # A process that is killed closes its end.
+        theirs[role]._sock.shutdown(socket.SHUT_RDWR)
+        threads[role].join()
+
+    runner = Runner(Channel(runner_end, max_bytes=256 << 20), end)
+    threads["runner"] = threading.Thread(target=runner.follow)
+    files = dict(spec.sources) | spec.submission.files | (spec.rival.files if spec.rival is not None else {})
     with working_in(folder, files), closing_memory(), small_canary():
-        for thread in (*threads, reader):
+        for thread in threads.values():
             thread.start()
         try:
-            judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels)
+            judge(spec, secret, Channel(judge_end, max_bytes=1 << 20), channels)
         finally:
             for channel in channels.values():
                 channel.close()
-            for thread in threads:
-                thread.join()
-            for other in theirs:
-                other.close()
             judge_end.close()
-            reader.join()
-            runner.close()
-    return events
-
-
-def read_events(channel: Channel, events: list[dict[str, Any]]) -> None:
-    """Collect what the judge tells until it ends; contestants that it dismisses are idle threads from then on."""
-    with suppress(ChannelClosed):
-        while True:
-            events.append(channel.receive())
-            if events[-1]["type"] == "dismiss":
-                channel.send(pack(Dismissed()))
+            for thread in threads.values():
+                thread.join()
+            for other_end in theirs.values():
+                other_end.close()
+            runner_end.close()
+    return runner.events
 
 
 def cases(events: list[dict[str, Any]], stage: str = "ranked") -> list[CaseResult]:

@@ -1,4 +1,4 @@
-"""The calibration of a processor for real, of a GPU's parts with what stands in for its clock."""
+"""The calibration of a processor with small sizes, of a GPU's parts with what stands in for its clock."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from inside import small_canary
 
 from kernelcup_harness import __main__ as harness
 from kernelcup_harness.device import calibration, stopwatch
@@ -18,21 +19,19 @@ from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, Precision, from_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread, tolerance
 
-COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
 
-
-def test_a_processor_is_calibrated_from_the_command_line() -> None:
-    done = subprocess.run([*COMMAND, "cpu"], capture_output=True, text=True, timeout=600, check=True)
-    (line,) = done.stdout.splitlines()
+def test_a_processor_is_calibrated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(calibration.LARGE_BYTES, Backend.CPU, 1 << 16)
+    monkeypatch.setitem(calibration.MATRIX_SIZES, Backend.CPU, (16, 32))
+    with small_canary():
+        assert harness.calibrate(Backend.CPU) == 0
+    (line,) = capsys.readouterr().out.splitlines()
     found = from_json(DeviceCalibration, json.loads(line)["calibration"])
     assert (found.backend, set(found.matrix_flops_per_s)) == (Backend.CPU, {"fp32", "fp64"})
-    measured = [
-        found.copy_bytes_per_s,
-        found.read_bytes_per_s,
-        *found.matrix_flops_per_s.values(),
-        found.canary_ns,
-        found.empty_kernel_ns,
-    ]
+    measured = [found.copy_bytes_per_s, found.read_bytes_per_s, *found.matrix_flops_per_s.values()]
+    measured += [found.canary_ns, found.empty_kernel_ns]
     assert all(math.isfinite(each) and each > 0 for each in measured)
     assert (found.empty_pair_ns, found.l2_bytes, found.clocks_mhz) == (0.0, 0, {})
     assert found.device_name
@@ -40,7 +39,8 @@ def test_a_processor_is_calibrated_from_the_command_line() -> None:
 
 
 def test_an_emulated_device_has_nothing_to_calibrate() -> None:
-    done = subprocess.run([*COMMAND, "emulated"], capture_output=True, text=True, timeout=600, check=False)
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate", "emulated"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no times" in done.stderr
     with pytest.raises(ValueError, match="no times"):
@@ -149,13 +149,10 @@ def test_one_that_does_not_fit_is_taken_again_after_a_rest() -> None:
     assert canaries.rests == [RESTS_S[0]]
 
 
-def test_one_that_never_fits_rests_for_longer_and_longer() -> None:
+def test_one_that_never_fits_rests_for_longer_and_longer_but_for_a_processor() -> None:
     canaries = Canaries(106.0, 110.0, 105.5, 106.0)
     assert not canaries.check(Backend.CUDA, facts()).fits
     assert canaries.rests == [*RESTS_S] == sorted(RESTS_S)
-
-
-def test_a_processor_does_not_rest() -> None:
     canaries = Canaries(150.0)
     assert not canaries.check(Backend.CPU, facts(canary_tolerance=0.3)).fits
     assert canaries.rests == []
@@ -197,9 +194,6 @@ def test_a_gpu_is_held_to_five_percent_or_its_spread_and_a_processor_to_its_own_
     assert made(canary_spread=0.5).tolerance == 0.10
     assert made(backend=Backend.CPU, canary_spread=0.05).tolerance == pytest.approx(0.3)
     assert made(backend=Backend.CPU).tolerance == 0.02
-
-
-def test_the_bandwidth_is_the_better_of_copying_and_reading() -> None:
     assert made().bandwidth == 2.5e12
 
 

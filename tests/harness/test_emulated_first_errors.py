@@ -11,6 +11,8 @@ from harness_runs import run
 from emulated_first_errors import FIRST_ERRORS, FirstError, first_errors_job
 from kernelcup_harness.protocol import Backend, RunReport
 
+pytestmark = pytest.mark.jobs
+
 
 @pytest.fixture(scope="module")
 def report() -> RunReport:

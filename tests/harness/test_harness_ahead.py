@@ -89,7 +89,7 @@ def judged(spec: JobSpec) -> RunReport:
         return answer(child)[0]
 
 
-@pytest.mark.sample
+@pytest.mark.jobs
 def test_a_waiting_runner_judges_without_starting_anything_and_holds_its_locks_to_its_end() -> None:
     reading, writing = os.pipe()
     with ahead() as (child, channel):
@@ -106,6 +106,7 @@ def test_a_waiting_runner_judges_without_starting_anything_and_holds_its_locks_t
     assert events[0]["event"] == "stage"
 
 
+@pytest.mark.jobs
 def test_a_waiting_runner_of_several_gpus_judges_without_starting_anything() -> None:
     with ahead("--ranks", "2") as (child, channel):
         give(channel, make_spec(**ALL_REDUCE))
@@ -115,6 +116,7 @@ def test_a_waiting_runner_of_several_gpus_judges_without_starting_anything() -> 
     assert (report.phases["start"], report.phases["import"]) == (0.0, 0.0)
 
 
+@pytest.mark.jobs
 def test_a_submission_that_names_a_switch_of_the_operators_is_rejected_before_its_import(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_submission_that_names_a_switch_of_the_operators_is_rejected_before_it
     assert "names NCCL_NVLS_ENABLE, which this machine's operator has set" in report.message
 
 
+@pytest.mark.jobs
 def test_limits_of_the_job_are_in_force_although_the_process_is_older() -> None:
     limits = Limits(memory_bytes=1 << 30, output_bytes=1000)
     text = """\
@@ -141,6 +144,7 @@ def custom_kernel(data):
     assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.is_there(), reason="nothing is compiled beforehand without a sandbox")
 def test_a_process_that_waited_has_its_files_no_private_one_and_what_was_compiled() -> None:
     text = (
@@ -163,6 +167,7 @@ print(f"found={found} files={sorted(os.listdir('.'))}", flush=True)
     assert report.phases["build"] > 0.0
 
 
+@pytest.mark.jobs
 def test_a_job_for_an_own_harness_gets_a_process_of_its_own() -> None:
     main = "import os\nwith open(int(os.environ['POPCORN_FD']), 'w') as pipe:\n"
     main += "    pipe.write('test-count: 1\\ntest.0.status: pass\\ncheck: pass\\n')\n"
@@ -171,6 +176,7 @@ def test_a_job_for_an_own_harness_gets_a_process_of_its_own() -> None:
     assert report.phases.get("start") != 0.0
 
 
+@pytest.mark.jobs
 def test_a_job_that_does_not_fit_gets_processes_of_its_own_and_hears_how_long_their_start_took() -> None:
     report = judged(quick_spec(DOUBLE, backend=Backend.CPU))
     assert report.verdict is Verdict.ACCEPTED, report.message
@@ -197,6 +203,7 @@ def test_only_a_job_of_its_backend_and_with_its_sandbox_fits_workers_started_ahe
     assert workers.fits(quick_spec(DOUBLE, **spec), boxed=boxed) == fits
 
 
+@pytest.mark.jobs
 def test_workers_that_have_died_meanwhile_are_replaced() -> None:
     with ahead() as (child, channel):
         family = processes.descendants(child.pid)
@@ -211,6 +218,7 @@ def test_workers_that_have_died_meanwhile_are_replaced() -> None:
     assert report.phases["start"] > 0.0
 
 
+@pytest.mark.jobs
 def test_a_runner_in_the_background_has_torch_and_the_usual_priority_and_leaves_nothing() -> None:
     with ahead("--background") as (child, channel):
         members = processes.descendants(child.pid)
@@ -230,6 +238,7 @@ def test_a_runner_in_the_background_has_torch_and_the_usual_priority_and_leaves_
         assert not list(Path(tempfile.gettempdir()).glob(f"kernelcup-job-*-{child.pid}-*"))
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_waiting_runner_that_is_ended_takes_all_with_it(number: signal.Signals) -> None:
     with ahead() as (child, _):
@@ -249,6 +258,7 @@ def assert_gone(pidfds: list[int]) -> None:
         os.close(pidfd)
 
 
+@pytest.mark.jobs
 def test_the_job_may_come_as_text() -> None:
     finished = run(quick_spec(DOUBLE), argv=command("--events", "--ahead", "emulated"))
     assert finished.events[0] == {"ready": True}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from fake_device import SharedMemory
 from harness_runs import HONEST, RANKED, own_spec, ranked, run
 from inside import cases, judged, last_end
 
@@ -31,24 +32,8 @@ from kernelcup_harness.wire.job_messages import FROM_JUDGE
 from kernelcup_harness.wire.messages import unpack_any
 
 
-class FakeDevice:
-    """A device of 100 bytes shared with a submission, which is a thread of this process."""
-
-    def __init__(self) -> None:
-        self.ours, self.theirs = 0, 0
-
-    def free_and_total(self) -> tuple[int, int]:
-        return 100 - self.ours - self.theirs, 100
-
-    def held(self) -> int:
-        return self.ours
-
-    def take(self, size: int) -> None:
-        self.ours += size
-
-
 def reserved(*, held: int) -> memory.Reservation:
-    device = FakeDevice()
+    device = SharedMemory()
     reservation = memory.Reservation(device)
     device.theirs = held
     return reservation
@@ -82,7 +67,7 @@ def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
 def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    device = FakeDevice()
+    device = SharedMemory()
     monkeypatch.setattr(sys, "all_device_memory", device, raising=False)
     monkeypatch.setattr(memory, "reserve", lambda _gpu: memory.Reservation(device))
     real = Checks.make_input
@@ -127,29 +112,22 @@ IMPOSSIBLE = [Work(bytes=1e15)]
 FACTS = DeviceFacts(copy_bytes_per_s=1e9)
 
 
-def test_what_was_found_of_a_time_survives_a_later_end_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_what_was_found_of_a_time_survives_a_later_end_of_the_run_and_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ended: bool
 ) -> None:
     def ends(*_given: Any) -> None:
         raise ChannelClosed("end of stream")
 
-    monkeypatch.setattr(Doubts, "beside", ends)
+    if is_ended:
+        monkeypatch.setattr(Doubts, "beside", ends)
     spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
         record.take(unpack_any(FROM_JUDGE, event))
     report = record.report(secret=b"", duration_s=1.0)
-    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
-    assert [finding.code for finding in report.quarantine] == ["below_floor"]
-
-
-def test_what_was_found_of_a_time_is_reported_once(tmp_path: Path) -> None:
-    spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
-    record = Record(spec, "", lambda _event: None)
-    for event in judged(spec, tmp_path):
-        record.take(unpack_any(FROM_JUDGE, event))
-    report = record.report(secret=b"", duration_s=1.0)
-    assert report.verdict is Verdict.ACCEPTED
+    expected = (Verdict.RUNTIME_ERROR, Reason.EXITED) if is_ended else (Verdict.ACCEPTED, Reason.NONE)
+    assert (report.verdict, report.reason) == expected
     assert [finding.code for finding in report.quarantine] == ["below_floor"]
 
 
@@ -180,6 +158,7 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
+@pytest.mark.jobs
 def test_a_wrong_ranked_result_of_an_older_harness_is_a_wrong_answer() -> None:
     report = run(own_spec(OLD_LEADERBOARD, mode=Mode.LEADERBOARD)).report
     assert (report.verdict, report.stage) == (Verdict.WRONG_ANSWER, "ranked")
@@ -195,6 +174,7 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
+@pytest.mark.jobs
 def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
@@ -204,14 +184,15 @@ def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     )
 
 
-def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
-    text = "import no_such_library\n" + HONEST
+@pytest.mark.jobs
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"import no_such_library\n{HONEST}",
+        "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n",
+    ],
+)
+def test_a_submission_whose_library_is_missing_is_its_own_fault(text: str) -> None:
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
     assert report.verdict is Verdict.RUNTIME_ERROR
     assert "No module named 'no_such_library'" in report.message
-
-
-def test_a_submission_that_names_a_missing_library_is_its_own_fault() -> None:
-    text = "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n"
-    report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
-    assert report.verdict is Verdict.RUNTIME_ERROR

@@ -79,6 +79,7 @@ def findings(case: CaseResult) -> list[str]:
     return [each.code for each in case.timing.audit.findings]
 
 
+@pytest.mark.dear("the first of this file, which imports what all of them need")
 def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> None:
     events, _ = judged_in_room(replayed(HONEST), tmp_path)
 
@@ -178,14 +179,6 @@ def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
     assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * 3
     assert [entry for entry in shared.log if entry[0] == "ro"] == [("ro", INPUTS)]
     assert {entry[2] for entry in shared.log if entry[0] == "fire"} == set(range(12))
-
-
-def test_a_benchmark_is_replayed_as_well(tmp_path: Path) -> None:
-    events, _ = judged_in_room(replayed(HONEST, mode=Mode.BENCHMARK), tmp_path)
-
-    (case,) = cases(events, "benchmark")
-    assert case.timing is not None
-    assert case.timing.score_ns == CALL_NS
 
 
 def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> None:
@@ -344,7 +337,9 @@ def test_an_address_outside_of_the_window_counts_only_if_the_replay_fails(
 
 
 class Turns(FakeHands):
-    """Replays rightly while the contestant is there, and wrongly afterwards."""
+    """Replays rightly while the contestant is there, and wrongly afterwards: from now on, or once."""
+
+    last = sys.maxsize
 
     def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
         rightly, calls = super().replay_of(call, kept), []
@@ -352,36 +347,17 @@ class Turns(FakeHands):
         def replay() -> None:
             rightly()
             calls.append(1)
-            if len(calls) > 1:
+            if 1 < len(calls) <= self.last:
                 kept.add_(1)
 
         return replay
 
 
-class TurnsOnce(FakeHands):
-    """Replays wrongly once after each place was tried, and rightly again afterwards."""
-
-    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
-        rightly, calls = super().replay_of(call, kept), []
-
-        def replay() -> None:
-            rightly()
-            calls.append(1)
-            if len(calls) == 2:
-                kept.add_(1)
-
-        return replay
-
-
-def test_one_wrong_replay_among_timed_ones_is_a_wrong_answer(tmp_path: Path) -> None:
-    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=TurnsOnce)
-
-    (case,) = cases(events)
-    assert case.verdict is Verdict.WRONG_ANSWER
-    assert any(event["type"] == "dismiss" for event in events)
-
-
-def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [sys.maxsize, 2])
+def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    monkeypatch.setattr(Turns, "last", last)
     events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Turns)
 
     (case,) = cases(events)
@@ -552,8 +528,8 @@ def test_two_submissions_are_compared_each_in_a_timer_of_its_own(tmp_path: Path)
     assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission"], ["rival"]]
 
 
-MOST = 320
-"""Pairs in a duel, for a quarter of the usual time."""
+MOST = 160
+"""Pairs in a duel, for an eighth of the usual time."""
 
 
 def test_variation_between_loads_of_one_kernel_decides_nothing(
@@ -635,6 +611,7 @@ WITH_TIMER = (
 )
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("sandbox", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
 def test_a_machine_without_a_device_judges_as_before_and_says_why(sandbox: SandboxPolicy) -> None:
     spec = replayed(HONEST, sandbox=sandbox)
@@ -648,7 +625,7 @@ def test_a_machine_without_a_device_judges_as_before_and_says_why(sandbox: Sandb
     assert "Traceback" not in finished.log
 
 
-@pytest.mark.parametrize("boxed", [True, False])
+@pytest.mark.parametrize("boxed", [True, pytest.param(False, marks=pytest.mark.jobs)])
 def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_on(
     tmp_path: Path, boxed: bool
 ) -> None:
@@ -723,12 +700,17 @@ def test_kernels_that_cannot_be_timed_one_by_one_change_no_verdict(
     assert why is None or why in kernels_of(events)[0].why
 
 
-def test_what_was_replayed_is_sent_to_be_kept_of_ranked_jobs_only(tmp_path: Path) -> None:
+def test_a_benchmark_is_replayed_as_well_and_only_what_ranked_jobs_ran_is_sent_to_be_kept(
+    tmp_path: Path,
+) -> None:
     kept = {}
     for mode in (Mode.LEADERBOARD, Mode.BENCHMARK):
         (tmp_path / mode.value).mkdir()
         events, _ = judged_in_room(replayed(HONEST, mode=mode), tmp_path / mode.value)
         kept[mode] = [unpack(Binary, each).gz64 for each in events if each["type"] == "binary"]
+    (case,) = cases(events, "benchmark")
+    assert case.timing is not None
+    assert case.timing.score_ns == CALL_NS
     (binary,) = kept[Mode.LEADERBOARD]
     assert json.loads(gzip.decompress(base64.b64decode(binary))) == {"name": "graphs-0"}
     assert kept[Mode.BENCHMARK] == []

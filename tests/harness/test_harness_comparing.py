@@ -60,10 +60,18 @@ ONES = torch.ones(2, 3)
         math.inf,
         "text",
         torch.float16,
+        torch.tensor([math.nan, math.inf, -math.inf]),
+        torch.empty(0, 3),
+        torch.tensor([True, False]),
+        torch.tensor([1 + 2j]),
+        torch.tensor([1.0]).to(torch.float8_e4m3fn),
+        torch.tensor([1, 2], dtype=torch.uint16),
+        (ONES, {"a": Result(ONES)}),
     ],
 )
-def test_a_value_has_the_structure_of_itself(value: Any) -> None:
+def test_a_value_has_the_structure_of_itself_and_no_mismatch(value: Any) -> None:
     assert structure_fault(value, value) == ""
+    assert first_mismatch(value, value, None) is None
 
 
 @pytest.mark.parametrize(
@@ -234,8 +242,9 @@ def test_a_record_without_one_of_its_fields_is_a_fault_of_structure() -> None:
     assert structure_fault(Result(ONES), broken)
 
 
-def test_a_fault_of_structure_stays_short_whatever_the_keys_are() -> None:
+def test_what_is_told_of_a_fault_stays_short_whatever_keys_and_values_are() -> None:
     assert len(structure_fault({"a": 1}, {"x" * 1_000_000: 1})) < 10_000
+    assert len(mismatch("a", "b" * 100_000).first[0].actual) <= 100
 
 
 def mismatch(expected: Any, actual: Any, tolerance: tuple[float, float] | None = None) -> Mismatch:
@@ -244,26 +253,6 @@ def mismatch(expected: Any, actual: Any, tolerance: tuple[float, float] | None =
     assert found is not None
     assert loads(Mismatch, dumps(found)) == found
     return found
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        ONES,
-        torch.tensor([math.nan, math.inf, -math.inf]),
-        torch.empty(0, 3),
-        torch.tensor([True, False]),
-        torch.tensor([1 + 2j]),
-        torch.tensor([1.0]).to(torch.float8_e4m3fn),
-        torch.tensor([1, 2], dtype=torch.uint16),
-        (ONES, {"a": Result(ONES)}),
-        5,
-        "text",
-        None,
-    ],
-)
-def test_equal_values_have_no_mismatch(value: Any) -> None:
-    assert first_mismatch(value, value, None) is None
 
 
 def test_wrong_elements_are_counted_and_the_first_are_shown_in_row_major_order() -> None:
@@ -292,11 +281,6 @@ def test_positions_are_those_of_a_transposed_output_too() -> None:
     assert mismatch(expected, actual).first[0].position == [2, 1]
 
 
-def test_a_tensor_without_dimensions_has_an_empty_position() -> None:
-    found = mismatch(torch.tensor(1.0), torch.tensor(2.0))
-    assert (found.first[0].position, found.total) == ([], 1)
-
-
 def test_the_checkers_tolerance_decides_what_counts() -> None:
     expected, actual = torch.tensor([1.0, 100.0]), torch.tensor([1.2, 101.0])
     assert mismatch(expected, actual, (0.05, 0.0)).wrong == 1
@@ -311,9 +295,6 @@ def test_nan_and_infinity_must_be_where_they_are_expected() -> None:
     assert found.wrong == 4
     assert found.largest_error == 0.5
     assert [each.expected for each in found.first] == ["nan", "inf", "1", "1"]
-
-
-def test_an_error_without_finite_elements_has_no_size() -> None:
     assert mismatch(torch.zeros(2), torch.full((2,), math.nan)).largest_error is None
 
 
@@ -391,10 +372,6 @@ def test_a_number_beyond_all_floats_can_be_compared(digits: int) -> None:
     assert mismatch(1.5, huge).where == "output"
 
 
-def test_what_is_shown_of_a_value_is_short() -> None:
-    assert len(mismatch("a", "b" * 100_000).first[0].actual) <= 100
-
-
 @pytest.mark.parametrize(
     ("shape", "places", "tiles"),
     [
@@ -414,7 +391,7 @@ def test_wrong_elements_are_counted_where_they_are(shape, places, tiles) -> None
     assert (found.shape, found.tiles) == (list(shape), tiles)
 
 
-@pytest.mark.parametrize("shape", [(1000, 1000), (100_003,), (7, 5, 1000), (3000, 2), (49,), (1153,)])
+@pytest.mark.parametrize("shape", [(300, 300), (10_007,), (7, 5, 100), (3000, 2), (49,), (1153,)])
 def test_map_of_a_large_tensor_is_small_and_counts_every_element(shape) -> None:
     found = first_mismatch(torch.zeros(shape), torch.ones(shape), None)
     assert found is not None

@@ -129,6 +129,7 @@ def test_a_method_is_left_out_with_all_of_its_name_unless_something_kept_calls_i
     assert "MethodOperators" not in text
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_the_installed_headers_can_be_cut(tmp_path: Path) -> None:
     found = importlib.util.find_spec("torch")

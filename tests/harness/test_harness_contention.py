@@ -70,19 +70,15 @@ def test_calls_and_work_of_the_judge_in_turns_are_no_loss(machine: Machine) -> N
     assert counted.lost_s == 0.0
 
 
-def test_each_stage_is_counted_by_itself(machine: Machine) -> None:
+def test_each_stage_is_counted_by_itself_and_a_process_that_replaces_another_from_its_start(
+    machine: Machine,
+) -> None:
     counted = Contention(JUDGE, {JUDGE})
     machine.delayed_s[ITS_PYTHON] = machine.used_s[SPINNER] = 9.0
     counted.begin()
     assert counted.lost_s == 0.0
-
-
-def test_a_process_that_replaces_another_counts_from_its_start(machine: Machine) -> None:
-    counted = Contention(JUDGE, {JUDGE})
-    machine.used_s[SPINNER] = 9.0
-    counted.begin()
     del machine.family[SPINNER]
-    machine.family[300], machine.used_s[300], machine.delayed_s[ITS_PYTHON] = CONTESTANT, 0.5, 2.0
+    machine.family[300], machine.used_s[300], machine.delayed_s[ITS_PYTHON] = CONTESTANT, 0.5, 11.0
     counted.look()
     assert counted.lost_s == 0.5
 

@@ -33,13 +33,13 @@ class Bench:
         self.caller = Caller(self.channel, decode.importing_record_type, 1 << 20)
         self._thread = threading.Thread(target=serve, args=(self._other,))
         self._thread.start()
-        assert self.channel.receive(10.0)["type"] == "hello"
+        assert self.channel.receive(60.0)["type"] == "hello"
 
     def load(self, text: str) -> dict[str, Any]:
         """Have a submission imported; return the reply."""
         Path("submission.py").write_text(text)
         self.channel.send({"type": "load", "file": "submission.py"})
-        return self.channel.receive(10.0)
+        return self.channel.receive(60.0)
 
     def call(
         self, data: Any, expected: Any = None, *, in_place: bool = False, private: Iterable[int] = ()
@@ -47,7 +47,7 @@ class Bench:
         """Call once; the form of the answer is that of ``expected``."""
         form = Form.of(expected, in_place=in_place) if expected is not None else None
         form = form and dataclasses.replace(form, private=frozenset(private))
-        return self.caller.call(data, form, timeout_s=10.0)
+        return self.caller.call(data, form, timeout_s=60.0)
 
     def close(self) -> None:
         """End the contestant."""
@@ -77,9 +77,7 @@ def test_a_submission_is_called_with_the_input_and_its_answer_comes_back(bench: 
         assert 0 < answer.own_ns <= answer.wall_ns
 
 
-@pytest.mark.parametrize(
-    "returned", ["", "return data", "return data * 7", "return 'text'", "return object()"]
-)
+@pytest.mark.parametrize("returned", ["", "return data * 7", "return object()"])
 def test_an_answer_in_the_input_is_read_from_there_whatever_is_returned(bench: Bench, returned: str) -> None:
     bench.load(f"def custom_kernel(data):\n    data.add_(1)\n    {returned}\n")
     answer = bench.call(torch.zeros(3), torch.zeros(3), in_place=True)
@@ -133,7 +131,7 @@ def test_the_own_time_of_a_call_includes_the_layout_of_its_answer(
     monkeypatch.setattr(main.time, "perf_counter_ns", lambda: now[0])
     monkeypatch.setattr(values, "contiguous", laid)
     bench.load(DOUBLE)
-    answer = bench.caller.timed(torch.ones(3), None, timeout_s=10.0)
+    answer = bench.caller.timed(torch.ones(3), None, timeout_s=60.0)
     assert isinstance(answer.reply, Done)
     assert answer.reply.ns == 700.0
 
@@ -188,19 +186,14 @@ def test_a_kernel_that_computes_nothing_answers_in_the_agreed_form(bench: Bench)
     form = Form.of(expected, in_place=False)
     overhead.use_noop(bench.caller, form)
     for _ in range(2):
-        answer = bench.caller.call(torch.ones(100), form, timeout_s=10.0).output
+        answer = bench.caller.call(torch.ones(100), form, timeout_s=60.0).output
         assert (answer["x"].shape, answer["x"].dtype, answer["n"]) == ((3, 2), torch.float32, 0)
-
-
-def test_a_kernel_that_computes_nothing_answers_a_task_without_a_reference(bench: Bench) -> None:
-    overhead.use_noop(bench.caller, None)
-    assert bench.call(torch.ones(3)).output is None
 
 
 def test_a_kernel_that_computes_nothing_is_gone_with_the_memory_of_its_calls(bench: Bench) -> None:
     overhead.use_noop(bench.caller, None)
-    bench.call(torch.ones(3))
-    bench.caller.forget(timeout_s=10.0)
+    assert bench.call(torch.ones(3)).output is None
+    bench.caller.forget(timeout_s=60.0)
     with pytest.raises(CallFailed):
         bench.call(torch.ones(3))
 
@@ -230,7 +223,7 @@ def test_memory_that_is_forgotten_is_unmapped_in_both_processes(bench: Bench) ->
     for calls in (1, 8):
         for _ in range(calls):
             bench.call(torch.ones(3))
-        bench.caller.forget(timeout_s=10.0)
+        bench.caller.forget(timeout_s=60.0)
         # Only the memory of answers stays, which the next call uses again.
         held.append(len(os.listdir("/proc/self/fd")))
     assert held[0] == held[1]
@@ -240,6 +233,7 @@ def test_memory_that_is_forgotten_is_unmapped_in_both_processes(bench: Bench) ->
 # Profiles
 
 
+@pytest.mark.dear("torch's profiler is imported and writes a trace")
 def test_a_profile_has_a_table_and_a_trace(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

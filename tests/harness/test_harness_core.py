@@ -32,7 +32,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     Work,
 )
-from lanes import examples
+from properties import examples
 
 WRONG_FOR_NINE = "def custom_kernel(data):\n    return data * (3 if len(data) == 9 else 2)\n"
 SIZES = [{"size": size, "seed": 5} for size in (8, 9, 10)]
@@ -105,6 +105,7 @@ def loaded(mode: Mode) -> set[str]:
     return {name for full in stage.cases[0].message.split() for name in (full, full.split(".")[1])}
 
 
+@pytest.mark.jobs
 def test_a_job_that_is_not_timed_loads_no_clock_no_doubt_no_calibration_and_no_nvml() -> None:
     timed = {"clocks", "doubt", "kernelcup_harness.device.calibration"}
     others = {*timed, "kernelcup_harness.device.nvidia.nvml"}

@@ -29,41 +29,31 @@ def _no_compiler_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling.AskedCompilers, "_ask", lambda *_given: None)
 
 
-@pytest.mark.parametrize(
-    ("mode", "backend", "roles"),
-    [
-        (Mode.TEST, Backend.CUDA, (workers.SUBMISSION,)),
-        (Mode.PROFILE, Backend.CUDA, (workers.SUBMISSION,)),
-        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
-        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
-        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
-        (Mode.LEADERBOARD, Backend.EMULATED, (workers.SUBMISSION,)),
-    ],
-)
-def test_timed_jobs_of_a_gpu_have_a_timer_and_a_witness(
-    tmp_path: Path, mode: Mode, backend: Backend, roles: tuple[str, ...]
-) -> None:
-    assert planned(job(mode, backend), tmp_path)._roles == roles
+CLOCKS = (workers.TIMER, workers.WITNESS)
+WITH_RIVAL = (workers.RIVAL, workers.TIMER, workers.RIVAL_TIMER, workers.WITNESS)
 
 
 @pytest.mark.parametrize(
-    ("mode", "backend", "roles"),
+    ("mode", "backend", "besides", "besides_with_rival"),
     [
-        (
-            Mode.LEADERBOARD,
-            Backend.CUDA,
-            (workers.SUBMISSION, workers.RIVAL, workers.TIMER, workers.RIVAL_TIMER, workers.WITNESS),
-        ),
-        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
-        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
-        (Mode.TEST, Backend.CPU, (workers.SUBMISSION,)),
+        (Mode.TEST, Backend.CUDA, (), ()),
+        (Mode.PROFILE, Backend.CUDA, (), ()),
+        (Mode.BENCHMARK, Backend.CUDA, CLOCKS, CLOCKS),
+        (Mode.LEADERBOARD, Backend.CUDA, CLOCKS, WITH_RIVAL),
+        (Mode.LEADERBOARD, Backend.CPU, (), ()),
+        (Mode.LEADERBOARD, Backend.EMULATED, (), ()),
     ],
 )
-def test_a_ranked_job_of_a_gpu_with_a_rival_has_a_process_for_it(
-    tmp_path: Path, mode: Mode, backend: Backend, roles: tuple[str, ...]
+def test_timed_jobs_of_a_gpu_have_a_timer_and_a_witness_and_ranked_ones_a_process_for_a_rival(
+    tmp_path: Path,
+    mode: Mode,
+    backend: Backend,
+    besides: tuple[str, ...],
+    besides_with_rival: tuple[str, ...],
 ) -> None:
-    spec = job(mode, backend, rival=RIVAL)
-    assert planned(spec, tmp_path)._roles == roles
+    assert planned(job(mode, backend), tmp_path)._roles == (workers.SUBMISSION, *besides)
+    roles = planned(job(mode, backend, rival=RIVAL), tmp_path)._roles
+    assert roles == (workers.SUBMISSION, *besides_with_rival)
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,7 @@ def test_a_machine_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert languages.of("a.py").trouble(Path("a.py"), nothing) == ""
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(find_nvcc(os.environ) is None, reason="needs nvcc")
 @pytest.mark.usefixtures("make")
 def test_a_kernel_compiles_and_fails_without_a_gpu() -> None:
@@ -254,6 +255,7 @@ def test_a_kernel_compiles_and_fails_without_a_gpu() -> None:
         library(())
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(find_nvcc(os.environ) is None, reason="needs nvcc")
 def test_a_library_of_the_task_is_linked_and_not_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -153,17 +153,6 @@ def test_packed_numbers_are_compared_by_their_bytes() -> None:
     assert first_mismatch(left, left, None) is None
 
 
-def test_packed_numbers_are_wrong_in_form_where_others_are_expected(make_checks: Any) -> None:
-    checks = make_checks("uint8", "own")
-    data = checks.make_input(PLACE, SAMPLES[0])
-    packed = checks.expected(data).view(torch.uint4)
-    fault = checks.fault(PLACE, SAMPLES[0], data, Answer(output=packed))
-    assert (fault.reason, fault.text) == (
-        Reason.FORM,
-        "output has dtype torch.uint4; expected torch.uint8",
-    )
-
-
 def test_an_explanation_that_raises_leaves_the_verdict(
     make_checks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def test_a_duel_by_replays_takes_the_error_of_its_job(
 
     def noted(more: Any, *, error: float, loads: int) -> Any:
         given.append(error)
-        return real(more, error=error, loads=loads)
+        return real(more, error=error, loads=loads, most=40)
 
     monkeypatch.setattr(match.duels, "decide", noted)
     judged_in_room(job(SHARE), tmp_path)

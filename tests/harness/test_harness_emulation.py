@@ -1,6 +1,6 @@
 """A process under emulation: requests for a GPU are answered by the processor, or refused in words.
 
-Importing torch is most of the work, so each process below answers many questions.
+Importing torch is most of the work, so one process imports it, and each text below is tried in a copy of that.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 import pytest
 from harness_runs import SOURCE
 
-START = f"""
-import json, sys, warnings
+PROGRAM = f"""
+import json, os, sys, warnings
 warnings.simplefilter("ignore")
 sys.path.insert(0, {str(SOURCE)!r})
 from kernelcup_harness.device.emulated import emulation
 emulation.install()
+assert "torch" not in sys.modules
+import torch
+assert torch.ones(2, device="cuda").is_cuda, "it is patched when it is imported"
+emulation.install()
+assert torch.ones(2, device="cuda").is_cuda and torch.ones(2).to("cuda").is_cuda
 answers = {{}}
 def ask(name, question):
     try:
@@ -28,21 +33,36 @@ def ask(name, question):
         answers[name] = answer if answer is True else repr(answer)
     except BaseException as error:
         answers[name] = f"{{type(error).__name__}}: {{error}}"[:300]
+for program, (text, *arguments) in json.load(sys.stdin).items():
+    pid = os.fork()
+    if pid == 0:
+        sys.argv[1:] = arguments
+        exec(text)
+        print(json.dumps({{program: answers}}), flush=True)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0, program
 """
-END = "\nprint(json.dumps(answers))"
 
 
-def answers_of(body: str, *arguments: str) -> dict[str, Any]:
-    """Run a program under emulation and return what it found."""
+def answers_to(texts: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Run programs under emulation, each with its arguments, and return what they have found."""
     finished = subprocess.run(
-        [sys.executable, "-I", "-c", START + body + END, *arguments],
+        [sys.executable, "-I", "-c", PROGRAM],
+        input=json.dumps(texts),
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
-    return dict(json.loads(finished.stdout.splitlines()[-1]))
+    found: dict[str, dict[str, Any]] = {}
+    for line in finished.stdout.splitlines():
+        found |= json.loads(line) if line.startswith("{") else {}
+    return found
+
+
+def not_true(answers: dict[str, Any]) -> dict[str, Any]:
+    return {name: answer for name, answer in answers.items() if answer is not True}
 
 
 TORCH = r"""
@@ -249,28 +269,6 @@ ask("save and load", round_trip)
 """
 
 
-@pytest.fixture(scope="module")
-def torch_answers() -> dict[str, Any]:
-    """What torch says under emulation."""
-    return answers_of(TORCH)
-
-
-# What does not work yet, each with a test of its own below.
-OPEN = {"to number", "default device", "autocast", "thread of an own class", "save and load"}
-
-
-def test_the_usual_requests_for_a_gpu_are_answered(torch_answers: dict[str, Any]) -> None:
-    assert len(torch_answers) > 130
-    assert {
-        name: answer for name, answer in torch_answers.items() if answer is not True and name not in OPEN
-    } == {}
-
-
-@pytest.mark.parametrize("name", sorted(OPEN))
-def test_a_less_usual_request_is_answered(torch_answers: dict[str, Any], name: str) -> None:
-    assert torch_answers[name] is True
-
-
 REFUSED = r"""
 import torch
 from torch.utils import cpp_extension
@@ -289,14 +287,6 @@ ask("CUDA file", lambda: cpp_extension.load(name="a", sources=[sys.argv[1]]))
 from torch.utils.cpp_extension import load_inline
 ask("by name", lambda: load_inline(name="a", cpp_sources="", cuda_sources="x"))
 """
-
-
-def test_what_needs_a_gpu_is_refused_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "kernel.cu").write_text("__global__ void f() {}")
-    found = answers_of(REFUSED, str(tmp_path / "kernel.cu"))
-    assert len(found) == 7
-    for name, answer in found.items():
-        assert "real GPU" in str(answer), name
 
 
 INLINE = r"""
@@ -326,33 +316,6 @@ if grep -q FORGOT "$source"; then echo "a.h:1:1: fatal error: mine.h: No such fi
 """
 
 
-def test_inline_cuda_is_compiled_for_the_devices_that_are_meant_and_not_run(tmp_path: Path) -> None:
-    nvcc = tmp_path / "cuda/bin/nvcc"
-    nvcc.parent.mkdir(parents=True)
-    nvcc.write_text(NVCC)
-    nvcc.chmod(0o755)
-    (tmp_path / "kernel.cu").write_text("int of_a_file;")
-
-    found = answers_of(INLINE, str(tmp_path / "cuda"), str(tmp_path / "built"), str(tmp_path / "kernel.cu"))
-
-    not_run = "compiled, not run: no GPU here (sm_89, sm_90a)"
-    for name in ("right", "right again", "in a list, without headers", "CUDA file"):
-        assert not_run in str(found[name]), (name, found[name])
-    assert "cuda.cu(4): error: nope" in str(found["wrong"])
-    assert "it needs cusparse.h, which this machine does not have" in str(
-        found["lacks a header of the toolkit"]
-    )
-    assert "mine.h" in str(found["lacks a header of its own"])
-    given = (nvcc.parent / "given").read_text().splitlines()
-    # What was compiled once is known.
-    assert len(given) == 6
-    assert "-gencode=arch=compute_89,code=sm_89 -gencode=arch=compute_90a,code=sm_90a" in given[0]
-    assert "-lineinfo" in given[0]
-    sources = (nvcc.parent / "sources").read_text()
-    assert "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\nint right;" in sources
-    assert "int right;int a;\nint b;" in sources
-
-
 COMPILE = r"""
 import os
 os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # for one kernel it takes longer
@@ -369,12 +332,6 @@ ask("with a buffer of its own", lambda: str(with_buffer(x).device) == "cuda:0")
 module = torch.compile(torch.nn.Linear(4, 2).cuda(), backend="aot_eager")
 ask("module", lambda: str(module(x).device) == "cuda:0" and isinstance(module, torch.nn.Module))
 """
-
-
-def test_torch_compile_works() -> None:
-    found = answers_of(COMPILE)
-    assert found == dict.fromkeys(found, True)
-    assert len(found) == 5
 
 
 PLACES = r"""
@@ -440,12 +397,6 @@ ask("saved there, wanted here", lambda: saved(x, map_location="cpu") == "cpu")
 """
 
 
-def test_tensors_stay_where_they_would_be_beside_a_gpu() -> None:
-    found = answers_of(PLACES)
-    assert {name: answer for name, answer in found.items() if answer is not True} == {}
-    assert len(found) == 26
-
-
 TRITON = r"""
 import triton
 ask("driver device", lambda: str(triton.runtime.driver.active.get_active_torch_device()) == "cuda:0")
@@ -488,23 +439,74 @@ def tuned_double(x):
 """
 
 
-def test_triton_runs_in_its_interpreter(tmp_path: Path) -> None:
-    if importlib.util.find_spec("triton") is None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a compiler, a kernel in CUDA and one in Triton."""
+    folder = tmp_path_factory.mktemp("emulated")
+    nvcc = folder / "cuda/bin/nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text(NVCC)
+    nvcc.chmod(0o755)
+    (folder / "kernel.cu").write_text("int of_a_file;")
+    (folder / "kernel.py").write_text(TRITON_KERNEL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, dict[str, Any]]:
+    """What all programs have found."""
+    texts = {
+        "torch": [TORCH],
+        "places": [PLACES],
+        "refused": [REFUSED, str(folder / "kernel.cu")],
+        "inline": [INLINE, *(str(folder / name) for name in ("cuda", "built", "kernel.cu"))],
+    }
+    if importlib.util.find_spec("triton") is not None:
+        texts["triton"] = [f"sys.path.insert(0, {str(folder)!r})\n{TRITON}"]
+    return answers_to(texts)
+
+
+@pytest.mark.dear("the first of this file imports torch in a process of its own and runs all programs")
+@pytest.mark.parametrize(("program", "count"), [("torch", 130), ("places", 26), ("triton", 6)])
+def test_requests_for_a_gpu_are_answered_and_tensors_stay_where_they_would_be_beside_one(
+    found: dict[str, dict[str, Any]], program: str, count: int
+) -> None:
+    if program == "triton" and program not in found:
         pytest.skip("needs Triton")
-    (tmp_path / "kernel.py").write_text(TRITON_KERNEL)
-    found = answers_of(f"sys.path.insert(0, {str(tmp_path)!r})\n" + TRITON)
-    assert len(found) == 6
-    assert {name: answer for name, answer in found.items() if answer is not True} == {}
+    assert len(found[program]) >= count
+    assert not_true(found[program]) == {}
 
 
-LATE = r"""
-ask("torch is not imported yet", lambda: "torch" not in sys.modules)
-import torch
-ask("patched when it is", lambda: torch.ones(2, device="cuda").is_cuda)
-emulation.install()
-ask("patched once more", lambda: torch.ones(2, device="cuda").is_cuda and torch.ones(2).to("cuda").is_cuda)
-"""
+@pytest.mark.jobs
+def test_torch_compile_works() -> None:
+    found = answers_to({"compile": [COMPILE]})["compile"]
+    assert not_true(found) == {}
+    assert len(found) == 5
 
 
-def test_torch_is_patched_when_it_is_imported() -> None:
-    assert set(answers_of(LATE).values()) == {True}
+def test_what_needs_a_gpu_is_refused_with_the_reason(found: dict[str, dict[str, Any]]) -> None:
+    assert len(found["refused"]) == 7
+    for name, answer in found["refused"].items():
+        assert "real GPU" in str(answer), name
+
+
+def test_inline_cuda_is_compiled_for_the_devices_that_are_meant_and_not_run(
+    found: dict[str, dict[str, Any]], folder: Path
+) -> None:
+    told = found["inline"]
+    not_run = "compiled, not run: no GPU here (sm_89, sm_90a)"
+    for name in ("right", "right again", "in a list, without headers", "CUDA file"):
+        assert not_run in str(told[name]), (name, told[name])
+    assert "cuda.cu(4): error: nope" in str(told["wrong"])
+    assert "it needs cusparse.h, which this machine does not have" in str(
+        told["lacks a header of the toolkit"]
+    )
+    assert "mine.h" in str(told["lacks a header of its own"])
+    given = (folder / "cuda/bin/given").read_text().splitlines()
+    # What was compiled once is known.
+    assert len(given) == 6
+    assert "-gencode=arch=compute_89,code=sm_89 -gencode=arch=compute_90a,code=sm_90a" in given[0]
+    assert "-lineinfo" in given[0]
+    sources = (folder / "cuda/bin/sources").read_text()
+    assert "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\nint right;" in sources
+    assert "int right;int a;\nint b;" in sources

@@ -12,6 +12,8 @@ from harness_runs import quick_spec, run
 from kernelcup_harness.isolation import environments, sandbox
 from kernelcup_harness.protocol import Reason, Verdict
 
+pytestmark = pytest.mark.jobs
+
 USES = """
 import kc_demo
 

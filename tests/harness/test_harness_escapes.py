@@ -246,7 +246,7 @@ def custom_kernel(data):
 """
 
 
-@pytest.mark.sample
+@pytest.mark.dear("attacks from three processes of a whole job, in each kind of sandbox")
 def test_neither_submission_nor_build_nor_reference_gets_out(host: Host, kind: str) -> None:
     probes = calling(host)
     reference = REFERENCE + probes + '\nprint("judge=" + answer, flush=True)\n'
@@ -260,6 +260,7 @@ def test_neither_submission_nor_build_nor_reference_gets_out(host: Host, kind: s
     assert host.callers() == 0
 
 
+@pytest.mark.jobs
 def test_a_tasks_own_harness_does_not_get_out(host: Host, kind: str) -> None:
     main = calling(host) + '\nprint("own=" + answer)\n'
     limits = {"limits": dataclasses.replace(quick_spec("").limits, kept_output_bytes=1 << 20)}
@@ -268,6 +269,7 @@ def test_a_tasks_own_harness_does_not_get_out(host: Host, kind: str) -> None:
     assert host.callers() == 0
 
 
+@pytest.mark.jobs
 def test_the_probes_do_find_what_is_open(host: Host) -> None:
     """Else the tests above would prove nothing."""
     # Nothing of the machine's own is opened for writing: this is no sandbox.
@@ -290,6 +292,7 @@ def test_every_call_of_the_table_is_in_the_filter() -> None:
     assert [name for name in CALLS if name not in seccomp.DENIED["x86_64"]] == []
 
 
+@pytest.mark.jobs
 def test_a_probe_without_a_sandbox_reads_the_runners_secret() -> None:
     """So that the environment is worth hiding: without a sandbox the parent's can be read."""
     body = "import os\nprint(open(f'/proc/{os.getppid()}/environ').read().count('" + SECRET + "'))\n"

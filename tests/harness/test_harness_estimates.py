@@ -26,11 +26,6 @@ def test_the_mean_of_few_is_their_mean() -> None:
     assert math.isnan(trimmed_mean([]))
 
 
-def test_one_sample_has_no_interval() -> None:
-    assert estimates.interval([5.0]) is None
-    assert estimates.half_width([5.0]) == math.inf
-
-
 @given(TIMES)
 def test_the_interval_is_around_the_estimate(samples: list[float]) -> None:
     found = estimates.interval(samples)
@@ -91,6 +86,8 @@ def test_quantiles_are_students(freedom: int, expected: float) -> None:
     assert estimates.student(0.95, freedom) == pytest.approx(expected, rel=0.005)
 
 
-def test_a_moved_interval_never_goes_below_nothing() -> None:
+def test_a_moved_interval_never_goes_below_nothing_and_one_sample_has_none() -> None:
     assert estimates.moved((5.0, 15.0), 10.0, 2.0) == (0.0, 7.0)
     assert estimates.moved(None, 1.0, 2.0) is None
+    assert estimates.interval([5.0]) is None
+    assert estimates.half_width([5.0]) == math.inf

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import pytest
 
 from kernelcup_harness.wire.channel import (
-    HEADER,
     BrokenProtocol,
     Channel,
     ChannelClosed,
@@ -53,16 +52,16 @@ def test_an_object_arrives_as_it_was_sent(ends: tuple[Channel, Channel]) -> None
     left, right = ends
     message = {"type": "call", "list": [1, 2.5, None, True], "text": "häßlich \ud800 \x00"}
     left.send(message)
-    assert right.receive(1.0) == message
+    assert right.receive(30.0) == message
 
 
 def test_frames_arrive_in_order_and_apart(raw_end: tuple[socket.socket, Channel]) -> None:
     ours, channel = raw_end
     ours.sendall(framed(b'{"n":1}') + framed(b'{"n":2}') + framed(b'{"n":3}')[:5])
-    assert channel.receive(1.0) == {"n": 1}
-    assert channel.receive(1.0) == {"n": 2}
+    assert channel.receive(30.0) == {"n": 1}
+    assert channel.receive(30.0) == {"n": 2}
     ours.sendall(framed(b'{"n":3}')[5:])
-    assert channel.receive(1.0) == {"n": 3}
+    assert channel.receive(30.0) == {"n": 3}
 
 
 def test_a_frame_of_exactly_the_limit_is_accepted(raw_end: tuple[socket.socket, Channel]) -> None:
@@ -70,7 +69,7 @@ def test_a_frame_of_exactly_the_limit_is_accepted(raw_end: tuple[socket.socket, 
     body = b'{"n":"' + b"x" * (LIMIT - 8) + b'"}'
     assert len(body) == LIMIT
     ours.sendall(framed(body))
-    assert len(channel.receive(1.0)["n"]) == LIMIT - 8
+    assert len(channel.receive(30.0)["n"]) == LIMIT - 8
 
 
 @pytest.mark.parametrize("length", [LIMIT + 1, 2**31, 2**32 - 1])
@@ -80,7 +79,7 @@ def test_a_frame_that_is_too_long_is_refused_before_it_is_read(
     ours, channel = raw_end
     ours.sendall(struct.pack("!I", length))
     with pytest.raises(BrokenProtocol, match=str(length)):
-        channel.receive(1.0)
+        channel.receive(30.0)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_a_frame_that_is_not_json_is_refused(raw_end: tuple[socket.socket, Chann
     ours, channel = raw_end
     ours.sendall(framed(body))
     with pytest.raises(BrokenProtocol, match="not JSON"):
-        channel.receive(1.0)
+        channel.receive(30.0)
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 1.5, "text", [], [{}]])
@@ -112,9 +111,9 @@ def test_the_end_of_the_other_side_is_told(raw_end: tuple[socket.socket, Channel
     ours, channel = raw_end
     ours.sendall(framed(b'{"last":1}'))
     ours.close()
-    assert channel.receive(1.0) == {"last": 1}
+    assert channel.receive(30.0) == {"last": 1}
     with pytest.raises(ChannelClosed):
-        channel.receive(1.0)
+        channel.receive(30.0)
 
 
 @pytest.mark.parametrize("sent", [1, 3, 4, 9])
@@ -123,7 +122,7 @@ def test_a_frame_that_is_cut_off_is_the_end(raw_end: tuple[socket.socket, Channe
     ours.sendall(framed(b'{"cut":"off"}')[:sent])
     ours.close()
     with pytest.raises(ChannelClosed):
-        channel.receive(1.0)
+        channel.receive(30.0)
 
 
 def test_sending_to_nobody_is_told(raw_end: tuple[socket.socket, Channel]) -> None:
@@ -141,14 +140,17 @@ def test_an_incomplete_frame_times_out(raw_end: tuple[socket.socket, Channel], s
         channel.receive(0.0)
 
 
-def test_a_frame_of_many_pieces_does_not_extend_the_time(raw_end: tuple[socket.socket, Channel]) -> None:
+def test_a_frame_of_many_pieces_does_not_extend_the_time_and_is_read_by_who_comes_back(
+    raw_end: tuple[socket.socket, Channel],
+) -> None:
     ours, channel = raw_end
-    ours.sendall(struct.pack("!I", 100) + b"{")
-    with pytest.raises(ChannelTimeout):
-        channel.receive(0.02)
-    ours.sendall(b" ")
-    with pytest.raises(ChannelTimeout):
-        channel.receive(0.0)
+    ours.sendall(struct.pack("!I", 7) + b'{"a"')
+    for piece in (b":", b"1"):
+        with pytest.raises(ChannelTimeout):
+            channel.receive(0.0)
+        ours.sendall(piece)
+    ours.sendall(b"}")
+    assert channel.receive(30.0) == {"a": 1}
 
 
 def test_what_nobody_asked_for_is_pending(raw_end: tuple[socket.socket, Channel]) -> None:
@@ -156,36 +158,25 @@ def test_what_nobody_asked_for_is_pending(raw_end: tuple[socket.socket, Channel]
     assert not channel.has_pending()
     ours.sendall(framed(b"{}") + b"\x00")
     assert channel.has_pending()
-    channel.receive(1.0)
+    channel.receive(30.0)
     assert channel.has_pending()  # the byte that came with the frame
 
 
-def test_descriptors_come_with_their_frame_and_are_given_once(ends: tuple[Channel, Channel]) -> None:
-    left, right = ends
-    reading, writing = os.pipe()
-    left.send({"type": "call"}, [writing])
-    os.close(writing)
-    right.receive(1.0)
-    (received,) = right.take_fds()
-    assert right.take_fds() == []
-    os.write(received, b"through")
-    os.close(received)
-    assert os.read(reading, 100) == b"through"
-    os.close(reading)
-
-
-def test_received_descriptors_are_not_inherited_by_what_is_started_later(
+def test_descriptors_come_with_their_frame_and_are_given_once_and_not_inherited(
     ends: tuple[Channel, Channel],
 ) -> None:
     left, right = ends
     reading, writing = os.pipe()
     left.send({"type": "call"}, [writing])
-    right.receive(1.0)
-    received = right.take_fds()
-    inherited = [os.get_inheritable(fd) for fd in received]
-    for fd in (reading, writing, *received):
-        os.close(fd)
-    assert inherited == [False]
+    os.close(writing)
+    right.receive(30.0)
+    (received,) = right.take_fds()
+    assert right.take_fds() == []
+    assert not os.get_inheritable(received)
+    os.write(received, b"through")
+    os.close(received)
+    assert os.read(reading, 100) == b"through"
+    os.close(reading)
 
 
 def test_a_flood_of_descriptors_does_not_fill_the_table_of_the_receiver(
@@ -199,7 +190,7 @@ def test_a_flood_of_descriptors_does_not_fill_the_table_of_the_receiver(
     for byte in data:
         ours.sendmsg([bytes([byte])], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, four)])
     with contextlib.suppress(BrokenProtocol):  # refusing is as good as dropping them
-        channel.receive(5.0)
+        channel.receive(30.0)
     held = len(set(os.listdir("/proc/self/fd")) - before)
     for fd in channel.take_fds():
         os.close(fd)
@@ -214,16 +205,3 @@ def test_a_wrapped_descriptor_is_not_inherited_further() -> None:
     assert fcntl.fcntl(channel.fileno(), fcntl.F_GETFD) & fcntl.FD_CLOEXEC
     channel.close()
     ours.close()
-
-
-def test_a_frame_that_straddles_a_timeout_is_read_by_who_comes_back() -> None:
-    ours, theirs = socket.socketpair()
-    channel = Channel(ours, max_bytes=1 << 20)
-    whole = HEADER.pack(len(b'{"a":1}')) + b'{"a":1}'
-    theirs.sendall(whole[:6])
-    with pytest.raises(ChannelTimeout):
-        channel.receive(0.01)
-    theirs.sendall(whole[6:])
-    assert channel.receive(1.0) == {"a": 1}
-    theirs.close()
-    channel.close()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 from fake_room import FakeEngine, FakeHands, FakeWindow, judged_in_room
-from harness_runs import quick_spec, run
+from harness_runs import HONEST, quick_spec, run
 from inside import cases, judged
 
 from kernelcup.app.submissions.redaction import redact
@@ -64,19 +64,17 @@ def ranked(submission: str, **changes: Any) -> JobSpec:
 
 
 def stage_cases(report: RunReport, stage: StageName = StageName.RANKED) -> list[CaseResult]:
-    """Return the results of a stage."""
     found = report.stage_report(stage)
-    assert found is not None
     return found.cases
 
 
 def shown(report: RunReport) -> str:
-    """Return all that the author sees."""
     return dumps(redact(report, sees_all=False))
 
 
+@pytest.mark.jobs
 def test_an_accepted_run_calls_every_case_once_and_says_which_were_hidden() -> None:
-    report = run(ranked("def custom_kernel(data):\n    return data * 2\n")).report
+    report = run(ranked(HONEST)).report
 
     assert report.verdict is Verdict.ACCEPTED, report.message
     for name in (StageName.TEST, StageName.RANKED):
@@ -95,6 +93,9 @@ def test_a_public_case_that_raises_after_all_were_met_has_met_no_hidden_one(warm
     assert "seen [8, 16]" in failed.message
     assert not failed.hidden
     assert redact(report, sees_all=False).message == report.message
+    # A stage whose hidden cases were not reached is not complete.
+    (test,) = [stage for stage in report.stages if stage.name is StageName.TEST]
+    assert (test.verdict, test.planned_cases, len(test.cases)) == (Verdict.ACCEPTED, 2, 1)
 
 
 def test_a_hidden_case_that_raises_shows_its_kind_and_no_line(warm: Run) -> None:
@@ -109,6 +110,7 @@ def test_a_hidden_case_that_raises_shows_its_kind_and_no_line(warm: Run) -> None
     assert not SECRETS.search(shown(report))
 
 
+@pytest.mark.jobs
 def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
     lie = "raise ValueError(f'\\n  File \"submission.py\", line {len(data)}, in custom_kernel')"
     source = f"def custom_kernel(data):\n    if len(data) == 999:\n        {lie}\n    return data * 2\n"
@@ -118,6 +120,7 @@ def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
     assert failed.line is None
 
 
+@pytest.mark.jobs
 def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     source = "def custom_kernel(data):\n    return data * 2 + (len(data) == 777) * len(data)\n"
     report = warm(ranked(source))
@@ -129,6 +132,7 @@ def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     assert not SECRETS.search(shown(report))
 
 
+@pytest.mark.jobs
 def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> None:
     source = (
         "import os\n\n\ndef custom_kernel(data):\n"
@@ -142,9 +146,10 @@ def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> Non
     assert report.exit_code != 77
 
 
+@pytest.mark.jobs
 def test_an_import_that_fails_beside_hidden_cases_is_not_described() -> None:
     source = "import os\nif os.getuid() == 64921:\n    raise ValueError('a text')\n"
-    report = run(ranked(source + "def custom_kernel(data):\n    return data * 2\n")).report
+    report = run(ranked(source + HONEST)).report
     if report.verdict is Verdict.ACCEPTED:
         pytest.skip("both processes have the same user here")
 
@@ -170,8 +175,6 @@ def custom_kernel(data):
 
     assert report.verdict is Verdict.ACCEPTED, report.message
     public, hidden = stage_cases(report)
-    assert public.timing is not None
-    assert hidden.timing is not None
     # It acted: the judge reads its own times, where the two processes are not told apart.
     assert 999.0 in hidden.timing.own_ns
     assert not {777.0, 999.0} & set(public.timing.own_ns)
@@ -203,7 +206,7 @@ def in_room(submission: str, folder: Path, **given: Any) -> tuple[list[dict[str,
 
 def test_public_and_hidden_calls_are_captured_by_different_contestants(tmp_path: Path) -> None:
     Noted.made.clear()
-    events, shared = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path, hands=Noted)
+    events, shared = in_room(HONEST, tmp_path, hands=Noted)
 
     public, hidden = cases(events)
     assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
@@ -223,9 +226,7 @@ def test_public_and_hidden_calls_are_captured_by_different_contestants(tmp_path:
 
 
 def test_each_case_is_cut_where_a_share_is_asked_for(tmp_path: Path) -> None:
-    spec = replace(
-        ranked("def custom_kernel(data):\n    return data * 2\n", tests=[], hidden_tests=[]), own_share=0.9
-    )
+    spec = replace(ranked(HONEST, tests=[], hidden_tests=[]), own_share=0.9)
     events, _ = judged_in_room(spec, tmp_path)
     cut = [
         (each["case"], each["hidden"])
@@ -233,12 +234,6 @@ def test_each_case_is_cut_where_a_share_is_asked_for(tmp_path: Path) -> None:
         if each["type"] == "ran" and each["case"] is not None
     ]
     assert cut == [(0, False), (1, True)]
-
-
-def test_a_public_case_that_is_replayed_has_met_no_hidden_one(tmp_path: Path) -> None:
-    events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path)
-
-    assert [case.met_hidden for case in cases(events)] == [False, True]
 
 
 class Ordered:
@@ -266,7 +261,6 @@ class Ordered:
 
     @property
     def sizes_afterwards(self) -> set[int]:
-        """The sizes of all inputs from then on."""
         return {each for each in self.made[self.made.index(["submission"]) :] if isinstance(each, int)}
 
 
@@ -280,7 +274,7 @@ def test_no_hidden_input_is_made_before_the_contestant_of_public_cases_has_ended
     way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Ordered(monkeypatch)
-    events, _ = way(ranked("def custom_kernel(data):\n    return data * 2\n"), tmp_path)
+    events, _ = way(ranked(HONEST), tmp_path)
 
     ends = [
         (event["name"], event["verdict"], event["message"])
@@ -305,7 +299,7 @@ def test_a_run_whose_public_cases_fail_makes_no_hidden_input(
 
 
 def test_where_only_tests_are_hidden_their_contestant_outlives_the_ranked_stage(tmp_path: Path) -> None:
-    spec = ranked("def custom_kernel(data):\n    return data * 2\n", hidden_benchmarks=[])
+    spec = ranked(HONEST, hidden_benchmarks=[])
     events, _ = judged_in_room(spec, tmp_path)
 
     assert [(case.hidden, case.verdict) for case in cases(events, "test")] == [
@@ -315,8 +309,9 @@ def test_where_only_tests_are_hidden_their_contestant_outlives_the_ranked_stage(
     assert "hidden" not in [role for event in events if event["type"] == "dismiss" for role in event["roles"]]
 
 
+@pytest.mark.jobs
 def test_a_stage_goes_on_in_the_report_where_its_public_cases_ended() -> None:
-    done = run(ranked("def custom_kernel(data):\n    return data * 2\n"))
+    done = run(ranked(HONEST))
 
     told = [(e["stage"], e["cases"], e.get("done", 0)) for e in done.events if e["event"] == "stage"]
     assert told == [
@@ -331,13 +326,6 @@ def test_a_stage_goes_on_in_the_report_where_its_public_cases_ended() -> None:
     assert stages == [(StageName.IMPORT, 0, 0), (StageName.TEST, 2, 2), (StageName.RANKED, 2, 2)]
 
 
-def test_a_stage_whose_hidden_cases_were_not_reached_is_not_complete(warm: Run) -> None:
-    report = warm(ranked(SEEN + RAISES.format(at=8, after=8)))
-
-    (test,) = [stage for stage in report.stages if stage.name is StageName.TEST]
-    assert (test.verdict, test.planned_cases, len(test.cases)) == (Verdict.ACCEPTED, 2, 1)
-
-
 def test_where_the_timer_is_lost_after_public_cases_hidden_ones_are_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,14 +336,10 @@ def test_where_the_timer_is_lost_after_public_cases_hidden_ones_are_called(
         raise TimerFailed("the timer does not answer: a kernel waits")
 
     monkeypatch.setattr(CleanRoom, "_cut", lost)
-    events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path)
+    events, _ = in_room(HONEST, tmp_path)
 
     public, hidden = cases(events)
     assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
-    assert public.timing is not None
-    assert hidden.timing is not None
-    assert public.timing.audit is not None
-    assert hidden.timing.audit is not None
     assert (public.timing.audit.captured, hidden.timing.audit.captured) == (True, False)
 
 
@@ -398,7 +382,7 @@ class Chatty(FakeEngine):
 def test_why_hidden_calls_are_not_replayed_is_a_kind_without_a_text(
     tmp_path: Path, given: dict[str, Any]
 ) -> None:
-    events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path, **given)
+    events, _ = in_room(HONEST, tmp_path, **given)
 
     before, after = [
         e["environment"]["clean_room"] for e in events if "clean_room" in e.get("environment", {})
@@ -469,6 +453,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="bubblewrap shows the first process")
 def test_the_state_of_shared_files_is_refused_or_without_effect_and_own_descriptors_work(
     tmp_path: Path,
@@ -501,11 +486,11 @@ def test_ranked_jobs_with_hidden_cases_need_a_sandbox_with_files_of_its_own(
     assert runner.cannot_run(hidden, boxed=True) is None
 
 
+@pytest.mark.jobs
 def test_a_rival_is_captured_beside_hidden_cases_and_both_are_timed_in_turns_at_the_end(
     tmp_path: Path,
 ) -> None:
-    code = "def custom_kernel(data):\n    return data * 2\n"
-    spec = ranked(code, tests=[], hidden_tests=[], rival=code)
+    spec = ranked(HONEST, tests=[], hidden_tests=[], rival=HONEST)
     events, _ = judged_in_room(spec, tmp_path)
 
     told = [event for event in events if event["type"] in ("dismiss", "duel", "case")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from warm_harness import Run
 
 FILES = Path(__file__).parents[1] / "data/imports"
 PYTHON = sorted(FILES.glob("*.py"))
+LEVELS = [each for each in PYTHON if each.name.startswith("level")]
 SOLVES = sorted(FILES.glob("*.cu"))
 STATED = ("level2", "level3", "level4")
 """Levels whose files have parameters."""
@@ -38,11 +40,16 @@ def judged(warm: Run, task: Task, code: str) -> RunReport:
 
 
 def test_there_are_ten_problems_and_three_functions() -> None:
-    assert len([each for each in PYTHON if each.name.startswith("level")]) == 10
-    assert len(SOLVES) == 3
+    assert (len(LEVELS), len(SOLVES)) == (10, 3)
 
 
-@pytest.mark.parametrize("file", PYTHON, ids=[each.stem for each in PYTHON])
+def problems() -> list[Any]:
+    """Return all problems in Python; all but the first wait for `make test-jobs`."""
+    marks = {True: [], False: [pytest.mark.jobs]}
+    return [pytest.param(each, id=each.stem, marks=marks[each is PYTHON[0]]) for each in PYTHON]
+
+
+@pytest.mark.parametrize("file", problems())
 def test_a_problem_in_python_is_judged_by_its_own_reference(warm: Run, tmp_path: Path, file: Path) -> None:
     task = imported(file, tmp_path / "task")
     report = judged(warm, task, (tmp_path / "task/solutions/correct.py").read_text())
@@ -51,15 +58,12 @@ def test_a_problem_in_python_is_judged_by_its_own_reference(warm: Run, tmp_path:
     assert judged(warm, task, wrong).verdict is Verdict.WRONG_ANSWER
 
 
-@pytest.mark.parametrize("file", PYTHON, ids=[each.stem for each in PYTHON])
+@pytest.mark.jobs
+@pytest.mark.parametrize("file", LEVELS, ids=[each.stem for each in LEVELS])
 def test_weights_are_in_the_input_if_the_problem_has_any(warm: Run, tmp_path: Path, file: Path) -> None:
-    code = (
-        tmp_path / "task/template.py",
-        "def custom_kernel(data):\n    print(sorted(data))\n    return None\n",
-    )[1]
-    if file.name.startswith("level"):
-        report = judged(warm, imported(file, tmp_path / "task"), code)
-        assert ("'state'" in report.stdout.text) == file.name.startswith(STATED)
+    code = "def custom_kernel(data):\n    print(sorted(data))\n    return None\n"
+    report = judged(warm, imported(file, tmp_path / "task"), code)
+    assert ("'state'" in report.stdout.text) == file.name.startswith(STATED)
 
 
 @pytest.mark.parametrize("file", SOLVES, ids=[each.stem for each in SOLVES])

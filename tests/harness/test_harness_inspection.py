@@ -103,6 +103,7 @@ def test_without_a_compiler_it_says_what_brings_one(
     assert "pip install '.[cuda]'" in inspected(GOOD, here).trouble
 
 
+@pytest.mark.jobs
 @needs_nvcc
 @needs_disassembler
 def test_registers_and_listings_come_for_hopper_and_blackwell(here: dict[str, str]) -> None:
@@ -119,6 +120,7 @@ def test_registers_and_listings_come_for_hopper_and_blackwell(here: dict[str, st
         assert "EXIT" in target.sass
 
 
+@pytest.mark.jobs
 @needs_nvcc
 def test_what_only_blackwell_has_compiles_for_it_and_is_an_error_for_hopper(here: dict[str, str]) -> None:
     blackwell = {**here, "TORCH_CUDA_ARCH_LIST": "10.0"}
@@ -138,6 +140,7 @@ def test_a_compile_error_names_the_line(here: dict[str, str]) -> None:
     assert not found.targets
 
 
+@pytest.mark.jobs
 @needs_nvcc
 def test_a_function_that_is_missing_is_an_error_without_a_line(here: dict[str, str]) -> None:
     found = inspected(GOOD.replace("custom_kernel", "another_kernel"), here)

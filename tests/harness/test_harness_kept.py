@@ -110,8 +110,6 @@ class Products(TorchDispatchMode):
 
 
 class DataEngine(FakeEngine):
-    """Rebuilds such products from the data alone."""
-
     def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
         graphs = [self._product(*each) for each in json.loads(data)]
         if cut is not None:
@@ -143,7 +141,6 @@ def judged(spec: JobSpec, folder: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def binary_of(events: list[dict[str, Any]], run: int = 7) -> KeptBinary:
-    """What is kept of a run."""
     (found,) = [unpack(Binary, each) for each in events if each["type"] == "binary"]
     assert found.why == ""
     return KeptBinary(run=run, files=[file(BINARY, found.gz64), file(MEMORY, found.memory_gz64)])
@@ -176,7 +173,6 @@ def heaps(shared: Any) -> list[int]:
 
 @pytest.fixture(scope="module")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> KeptBinary:
-    """The binary of an accepted ranked run."""
     events, _ = judged(ranked(benchmarks=SIZES), tmp_path_factory.mktemp("first"))
     return binary_of(events)
 
@@ -188,8 +184,6 @@ def test_a_kept_binary_is_replayed_and_checked_without_the_submissions_process(
 
     found = cases(events)
     assert [case.verdict for case in found] == [Verdict.ACCEPTED] * 2
-    assert found[0].timing is not None
-    assert found[0].timing.audit is not None
     assert found[0].timing.audit.level is TrustLevel.REPLAYED
     assert found[0].checks > 4
     # Its table is where it was, and nothing but the timer has met the binary.
@@ -255,7 +249,6 @@ def test_memory_that_an_earlier_call_has_changed_is_written_again(
     [
         ({"benchmarks": [{"size": 9, "seed": 5}, SIZES[1]]}, "differ in form"),
         ({"benchmarks": SIZES[:1]}, "other cases"),
-        ({"benchmarks": [*SIZES, SIZES[0]]}, "differ in form"),
     ],
 )
 def test_cases_of_another_form_are_not_replayed(
@@ -364,6 +357,7 @@ def test_a_job_whose_binary_is_refused_while_it_runs_ends_with_the_codes_result(
     assert all("binary_wrong" in each for each in codes)
 
 
+@pytest.mark.jobs
 def test_code_is_judged_where_calls_are_not_replayed_and_the_reason_is_reported(binary: KeptBinary) -> None:
     report = runner.run_job(ranked(benchmarks=SIZES, binary=binary), lambda _event: None)
 
@@ -477,22 +471,17 @@ def test_a_binary_is_for_ranked_jobs_and_a_rivals_for_a_rival(changes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("there", "why"), [("H100, driver 580", ""), ("", "an unknown device"), ("A100", "A100")]
+    ("there", "here", "why"),
+    [
+        ("H100", "H100", ""),
+        ("", "H100", "that run was on an unknown device, and this is H100"),
+        ("A100", "H100", "that run was on A100, and this is H100"),
+        ("", "", "and this is not known"),
+        ("H100", "", "and this is not known"),
+    ],
 )
-def test_a_binary_is_replayed_on_the_kind_of_device_that_it_ran_on(there: str, why: str) -> None:
+def test_a_binary_is_replayed_on_the_kind_of_device_that_it_ran_on(there: str, here: str, why: str) -> None:
     spec = ranked(backend=Backend.CUDA, binary=KeptBinary(run=7, device=there))
-    found = binaries.Binaries(spec, "H100, driver 580")
-    if not why:
-        assert (found.uses, found.spec) == ([], spec)
-        return
-    (use,) = found.uses
-    assert f"that run was on {why}, and this is H100, driver 580" in use.why
-    assert found.spec.binary is None
-
-
-@pytest.mark.parametrize("there", ["", "H100, driver 580"])
-def test_no_binary_is_replayed_on_a_device_that_is_not_known(there: str) -> None:
-    found = binaries.Binaries(ranked(backend=Backend.CUDA, binary=KeptBinary(run=7, device=there)), device="")
-    (use,) = found.uses
-    assert "and this is not known" in use.why
-    assert found.spec.binary is None
+    found = binaries.Binaries(spec, here)
+    assert (found.spec.binary is None) is bool(why)
+    assert [why in use.why for use in found.uses] == [True] * bool(why)

@@ -107,7 +107,7 @@ def test_a_call_that_hangs_ends_before_its_stage(
     monkeypatch.setattr(judge, "FIRST_SHARE", 0.0)
     monkeypatch.setattr(judge, "LONGEST_S", 0.2)
     monkeypatch.setattr(judge, "TIMES_REFERENCE", 0.0)
-    source = HANGS.format(seconds=0.6)
+    source = HANGS.format(seconds=3)
     spec = ranked(source) if stage is StageName.RANKED else quick_spec(source)
     verdict, reason, message = last_end(judged(spec, tmp_path))
     assert (verdict, reason) == ("time_limit_exceeded", "time")
@@ -274,6 +274,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 def test_what_a_submission_leaves_running_does_not_keep_the_machine_busy() -> None:
     spec = quick_spec(LOADS, limits=Limits(test_s=1.0))
     report = run(spec, argv=[sys.executable, "-P", "-c", WATCHED]).report

@@ -32,7 +32,6 @@ PTX = """.version 8.0
 
 @pytest.fixture(scope="module")
 def cubin(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The machine code of a kernel that stores 42."""
     disassembler = inspection.disassembler()
     assembler = Path(disassembler or "").with_name("ptxas")
     if not assembler.exists():
@@ -46,7 +45,6 @@ def cubin(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def kernel(code: bytes, origin: str | None = None) -> RanKernel:
-    """A kernel with this machine code."""
     return RanKernel(
         name="mine",
         image=hashlib.sha256(code).hexdigest()[:16],
@@ -67,7 +65,6 @@ def said(binary: bytes, memory: bytes = b"") -> Binary:
 
 
 def text_of(file: KeptFile) -> str:
-    """The content of a kept file."""
     return gzip.decompress(b64decode(file.gz64)).decode()
 
 

@@ -21,7 +21,6 @@ SIZES = [{"size": n, "seed": n} for n in (8, 32)]
 
 
 def held_back(events: list[dict[str, Any]]) -> list[str]:
-    """Why the result waits for a person."""
     findings = [event["finding"] for event in events if event["type"] == "finding"]
     return [each["text"] for each in findings if each["quarantines"]]
 
@@ -156,8 +155,15 @@ def failing(*, rival: bool, how: str) -> type[FakeEngine]:
     return Fails
 
 
-@pytest.mark.parametrize("how", ["answers are wrong", "calls fail", "less time"])
-@pytest.mark.parametrize(("rival", "verdict"), [(True, ""), (False, "failed")])
+@pytest.mark.parametrize(
+    ("rival", "verdict", "how"),
+    [
+        (True, "", "answers are wrong"),
+        (False, "failed", "answers are wrong"),
+        (False, "failed", "calls fail"),
+        (True, "", "less time"),
+    ],
+)
 def test_a_side_that_fails_in_turns_has_lost_and_a_person_looks_at_it(
     tmp_path: Path, rival: bool, verdict: str, how: str
 ) -> None:

@@ -29,7 +29,6 @@ for number, line in enumerate(library.read_text().splitlines()):
 
 
 def image(text: str) -> str:
-    """The hash of an image, as reports have it."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -97,7 +96,6 @@ def test_a_list_counts_once_it_has_recognised_what_ran(machine: dict[str, Path])
 
 
 def kernel(share: float | None, code: str = "mine", name: str = "k") -> RanKernel:
-    """A kernel that took a share of the time."""
     return RanKernel(
         name=name,
         image=image(code),
@@ -126,7 +124,6 @@ def judged(found: origins.Origins | None, *ran: Message, **changes: Any) -> list
 
 
 def cut(index: int, *kernels: RanKernel, hidden: bool = False, longer: float = 1.0, why: str = "") -> Ran:
-    """What is told of the kernels of a case."""
     return Ran(case=index, hidden=hidden, kernels=list(kernels), longer=longer, why=why)
 
 

@@ -35,7 +35,6 @@ def say(key, value):
 
 
 def own(body: str, **overrides: Any) -> Finished:
-    """Run a job whose harness has this body."""
     return run(own_spec(PRELUDE + body, **overrides))
 
 
@@ -71,66 +70,51 @@ def ranked() -> Finished:
     return own(PROBE, mode=Mode.LEADERBOARD, benchmarks=BENCHMARKS, hidden_tests=[{"size": 7}])
 
 
-@pytest.mark.sample
 def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
     report = ranked.report
     assert (report.verdict, report.trust, report.exit_code) == (Verdict.ACCEPTED, TrustLevel.SELF_MEASURED, 0)
     assert [stage.name for stage in report.stages] == [StageName.TEST, StageName.RANKED]
     (case,) = report.stages[1].cases
-    assert case.timing is not None
     assert (case.timing.reported_ns, case.timing.reported) == (1500.5, {"runs": 3.0})
     assert [each.hidden for each in report.stages[0].cases] == [False, True]
 
 
-@pytest.mark.sample
-def test_cases_have_the_text_form_of_the_contract(ranked: Finished) -> None:
-    assert json.loads(ranked.report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
-
-
-def test_ranking_by_last_sends_the_last_benchmark_only(ranked: Finished) -> None:
-    assert json.loads(ranked.report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
-    assert ranked.report.stages[1].cases[0].index == 1
-    assert ranked.report.stages[1].planned_cases == 1
-
-
-def test_the_seed_is_there_in_the_ranked_stage_only(ranked: Finished) -> None:
-    assert ranked.report.extra["test-seed"] == "None"
-    assert 0 <= int(ranked.report.extra["leaderboard-seed"]) < 2**31
-
-
-def test_each_stage_gets_its_files_anew(ranked: Finished) -> None:
+def test_each_stage_has_mode_cases_and_seed_of_its_own_and_new_files(ranked: Finished) -> None:
     """The harness rewrote itself in the first stage: the second would have ended with 42."""
-    assert json.loads(ranked.report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
-
-
-def test_the_arguments_are_mode_and_case_file(ranked: Finished) -> None:
-    main, mode, _cases = json.loads(ranked.report.extra["test-argv"])
+    report = ranked.report
+    main, mode, _cases = json.loads(report.extra["test-argv"])
     assert (main, mode) == ("eval.py", "test")
+    assert report.stdout.text == "printed in test\nprinted in leaderboard\n"
+    assert json.loads(report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
+    # By default the last benchmark alone ranks.
+    assert json.loads(report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
+    assert (report.stages[1].cases[0].index, report.stages[1].planned_cases) == (1, 1)
+    assert report.extra["test-seed"] == "None"
+    assert 0 <= int(report.extra["leaderboard-seed"]) < 2**31
+    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
 
 
-def test_the_output_of_all_stages_is_kept(ranked: Finished) -> None:
-    assert ranked.report.stdout.text == "printed in test\nprinted in leaderboard\n"
-
-
-@pytest.mark.sample
 def test_the_environment_of_the_harness_has_no_secret(ranked: Finished) -> None:
     names = set(json.loads(ranked.report.extra["test-environment"]))
     assert "POPCORN_FD" in names
     assert not {name for name in names if "SECRET" in name or "TOKEN" in name or name == "POPCORN_SEED"}
 
 
+@pytest.mark.jobs
 def test_the_tasks_own_seed_is_given_outside_the_ranked_stage() -> None:
     report = own(PROBE, mode=Mode.LEADERBOARD, public_seed=77).report
     assert report.extra["test-seed"] == "77"
     assert report.extra["leaderboard-seed"] != "77"
 
 
+@pytest.mark.jobs
 def test_other_rankings_send_all_benchmarks() -> None:
     report = own(PROBE, mode=Mode.BENCHMARK, benchmarks=BENCHMARKS, ranking_by="geom").report
     assert json.loads(report.extra["benchmark-cases"]).count("\n") == 2
     assert [case.index for case in report.stages[0].cases] == [0, 1]
 
 
+@pytest.mark.jobs
 def test_profiles_are_taken_one_benchmark_at_a_time() -> None:
     body = PROBE + "\nimport base64\nsay('benchmark.0.report', base64.b64encode(cases.encode()).decode())"
     report = own(body, mode=Mode.PROFILE, benchmarks=BENCHMARKS, ranking_by="mean").report
@@ -140,6 +124,7 @@ def test_profiles_are_taken_one_benchmark_at_a_time() -> None:
     ]
 
 
+@pytest.mark.jobs
 def test_results_beyond_the_pipes_buffer_do_not_block() -> None:
     body = "say('test.0.status', 'fail')\nsay('test.0.error', 'x' * 300_000)\n"
     body += "say('test.0.status', 'pass')\nsay('test.0.message', 'a: b: c\\\\nd')\n"
@@ -152,6 +137,7 @@ def test_results_beyond_the_pipes_buffer_do_not_block() -> None:
     assert report.extra["last"] == "without a line break"
 
 
+@pytest.mark.jobs
 def test_a_value_with_an_odd_line_break_is_one_value() -> None:
     """Only a line feed ends a line: form feeds and the like occur in the texts of errors."""
     body = "say('test.0.status', 'fail')\n"
@@ -162,20 +148,23 @@ def test_a_value_with_an_odd_line_break_is_one_value() -> None:
     assert report.stages[0].cases[0].verdict is Verdict.WRONG_ANSWER
 
 
+@pytest.mark.jobs
 def test_what_arrived_before_the_time_limit_counts() -> None:
     body = "say('test.0.status', 'pass')\nsignal.pause()"
-    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=2.0)).report
+    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=10.0)).report
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED
     (stage,) = report.stages
     assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
     assert stage.planned_cases == 2
 
 
+@pytest.mark.jobs
 def test_too_long_results_end_the_run() -> None:
     report = own("while True: say('key', 'x' * 1_000_000)").report
     assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize(
     ("how", "verdict"),
     [
@@ -204,6 +193,7 @@ def test_the_end_of_the_harness_says_what_happened(how: str, verdict: Verdict) -
     assert report.message
 
 
+@pytest.mark.jobs
 def test_a_crash_inside_the_tasks_own_harness_is_the_tasks_fault() -> None:
     report = own("say('test.0.status', 'pass')\ndef statistics():\n    return [].pop()\nstatistics()").report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
@@ -211,12 +201,14 @@ def test_a_crash_inside_the_tasks_own_harness_is_the_tasks_fault() -> None:
     assert "pop from empty list" in report.message
 
 
+@pytest.mark.jobs
 def test_a_crash_that_passes_through_the_submission_is_the_submissions() -> None:
     body = "import submission\nsubmission.custom_kernel(lambda: [].pop())"
     report = own(body, submission="def custom_kernel(data):\n    return data()\n").report
     assert report.verdict is Verdict.RUNTIME_ERROR
 
 
+@pytest.mark.jobs
 def test_a_submission_of_several_files_is_judged_by_the_tasks_own_harness() -> None:
     tree = SourceTree(
         entry="submission.py", files={"submission.py": "from helper import x\n", "helper.py": "x = 5\n"}
@@ -225,6 +217,7 @@ def test_a_submission_of_several_files_is_judged_by_the_tasks_own_harness() -> N
     assert own(body, submission=tree).report.verdict is Verdict.ACCEPTED
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("name", ["random.py", "torch/__init__.py", "re/a.cuh"])
 def test_a_file_that_would_hide_a_module_from_the_tasks_own_harness_is_refused(name: str) -> None:
     tree = SourceTree(entry="submission.py", files={"submission.py": "", name: ""})
@@ -233,6 +226,7 @@ def test_a_file_that_would_hide_a_module_from_the_tasks_own_harness_is_refused(n
     assert "would hide the module" in report.message
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("code", [2, 113])
 def test_a_submission_that_ends_the_harness_in_its_name_before_the_first_case_is_to_blame(code: int) -> None:
     body = "import submission\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
@@ -241,12 +235,7 @@ def test_a_submission_that_ends_the_harness_in_its_name_before_the_first_case_is
     assert f"exit code {code} before the first case" in report.message
 
 
-def test_a_failed_case_with_the_exit_code_of_a_failed_check_tells_the_cases_error() -> None:
-    body = "say('test.0.status', 'fail')\nsay('test.0.error', 'off by one')\nsys.exit(112)"
-    report = own(body).report
-    assert (report.verdict, report.message) == (Verdict.WRONG_ANSWER, "off by one")
-
-
+@pytest.mark.jobs
 @pytest.mark.parametrize("mean", ["-5.0", "0.0", "0"])
 def test_a_time_that_is_none_does_not_count(mean: str) -> None:
     body = f"say('benchmark.0.status', 'pass')\nsay('benchmark.0.mean', {mean!r})\nsay('check', 'pass')"
@@ -255,6 +244,7 @@ def test_a_time_that_is_none_does_not_count(mean: str) -> None:
     assert report.verdict is not Verdict.ACCEPTED or timings == [None]
 
 
+@pytest.mark.jobs
 def test_a_stage_of_which_no_case_was_reported_is_not_accepted() -> None:
     """A submission may say that the check passed and end the process, before anything was run."""
     report = own("say('check', 'pass')\nos._exit(0)", mode=Mode.BENCHMARK).report
@@ -270,6 +260,7 @@ except OSError:
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize(
     "action",
     [
@@ -288,12 +279,7 @@ def test_what_one_stage_prepares_for_the_next_has_no_effect(action: str) -> None
     assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
 
 
-def test_each_stage_gets_its_files_anew_without_a_sandbox_too() -> None:
-    report = own(PROBE, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE).report
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
-
-
+@pytest.mark.jobs
 def test_extensions_that_were_built_beforehand_are_there_in_the_stages() -> None:
     submission = "import os, pathlib  # for load_inline\n"
     submission += "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
@@ -307,6 +293,7 @@ def test_extensions_that_were_built_beforehand_are_there_in_the_stages() -> None
     assert report.extra["built"] == "True"
 
 
+@pytest.mark.jobs
 def test_processes_of_a_multi_gpu_task_can_talk_to_each_other() -> None:
     """torch.distributed and NCCL meet over a local socket."""
     body = "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
@@ -314,14 +301,6 @@ def test_processes_of_a_multi_gpu_task_can_talk_to_each_other() -> None:
     body += "say('gpus', os.environ['POPCORN_GPUS'])\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
     report = own(body, multi_gpu=True).report
     assert report.verdict is Verdict.ACCEPTED, report.message
-
-
-def test_the_emulation_reaches_the_tasks_own_harness() -> None:
-    body = "import torch\nx = torch.ones(2, device='cuda')\nsay('test.0.status', 'pass')\n"
-    body += "say('device', x.device)\nsay('check', 'pass')"
-    report = own(body).report
-    assert report.extra["device"] == "cuda:0"
-    assert not report.comparable
 
 
 # Parts

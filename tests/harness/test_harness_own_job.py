@@ -48,7 +48,6 @@ def own_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def case(*findings: str, level: TrustLevel = TrustLevel.WITNESSED) -> Any:
-    """An accepted case with findings that hold it."""
     held = [Finding(code=code, text=f"it is {code}", quarantines=True) for code in findings]
     return make_case(timing=Timing(samples_ns=[9e3] * 16, audit=make_audit(9e3, level=level, findings=held)))
 
@@ -125,7 +124,6 @@ def test_our_calls_have_to_be_witnessed_where_the_submissions_could_be(
 
 
 def replayed() -> Timing:
-    """Times of which the witness saw nothing."""
     return Timing(samples_ns=[9e3] * 16, audit=make_audit(9e3, level=TrustLevel.REPLAYED))
 
 

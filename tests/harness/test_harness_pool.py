@@ -149,7 +149,6 @@ def test_runners_of_another_harness_are_not_used(make_pool: MakePool) -> None:
     assert has_ended(pidfd)
     assert pool.wait_until_ready(KEY, SECONDS)
     with pool.job(KEY) as runner:
-        assert runner is not None
         assert runner.version == "2"
 
 
@@ -192,7 +191,6 @@ sys.stdin.read()
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as service:
-        assert service.stdout is not None
         pidfds = [os.pidfd_open(int(text)) for text in service.stdout.readline().split()]
         assert len(pidfds) == 2
         service.kill()

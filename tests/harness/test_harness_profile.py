@@ -41,7 +41,6 @@ CASES = [{"size": 8, "seed": 5}, {"size": 16, "seed": 5}]
 
 
 def job(submission: str = HONEST, *, way: ProfileWay = ProfileWay.REPLAYED, **options: Any) -> JobSpec:
-    """A profile job of two benchmarks."""
     asked = ProfileOptions(way=way, **options)
     return quick_spec(
         submission, mode=Mode.PROFILE, backend=Backend.CPU, tests=[], benchmarks=CASES, profile=asked
@@ -49,7 +48,6 @@ def job(submission: str = HONEST, *, way: ProfileWay = ProfileWay.REPLAYED, **op
 
 
 def cases(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Index and verdict of the profiled cases."""
     return [(each["case"]["index"], each["case"]["verdict"]) for each in events if each["type"] == "case"]
 
 
@@ -155,30 +153,23 @@ def test_the_raw_page_is_read_by_our_names() -> None:
     assert second.name.startswith("void at::add")
 
 
-@pytest.mark.parametrize("text", ["nan", "NaN"])
-def test_nan_in_a_counter_that_is_used_is_an_error_with_the_version(text: str) -> None:
-    with pytest.raises(
-        counters.UnreadableReport, match=r"ncu 2026\.2 gives NaN for gpu__time_duration.sum of kernel fma"
-    ):
-        counters.read(page(time_ns=text), "ncu 2026.2")
+CUT_OFF = page().rpartition(b',"12.5"')[0].rpartition(b',"(128')[0]
+DAMAGED = {
+    "not a number": (page(time_ns="nan"), "gives NaN for gpu__time_duration.sum of kernel fma"),
+    "nothing": (b"", "has captured no kernel"),
+    "no table": (b"==PROF== nothing\n", "has captured no kernel"),
+    "no kernel": (page().split(b'"0"')[0], "has captured no kernel"),
+    "a line that is cut off": (CUT_OFF, "does not give gpu__time_duration.sum"),
+    "an endless name": (
+        page().replace(b"fma", b"f" * 200_000),
+        "gives a page that cannot be read: field larger",
+    ),
+    "a carriage return": (page().replace(b'"fma"', b"f\rma"), "gives a page that cannot be read: new-line"),
+}
 
 
-@pytest.mark.parametrize("content", [b"", b"==PROF== nothing\n", page().split(b'"0"')[0]])
-def test_an_empty_capture_is_an_error_with_the_version(content: bytes) -> None:
-    with pytest.raises(counters.UnreadableReport, match=r"ncu 2026\.2 has captured no kernel"):
-        counters.read(content, "ncu 2026.2")
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (page().rpartition(b',"12.5"')[0].rpartition(b',"(128')[0], "does not give gpu__time_duration.sum"),
-        (page().replace(b"fma", b"f" * 200_000), "gives a page that cannot be read: field larger than"),
-        (page().replace(b'"fma"', b"f\rma"), "gives a page that cannot be read: new-line"),
-    ],
-    ids=["a line that is cut off", "an endless name", "a bare carriage return"],
-)
-def test_a_damaged_page_is_an_error_with_the_version(content: bytes, why: str) -> None:
+@pytest.mark.parametrize(("content", "why"), DAMAGED.values(), ids=DAMAGED)
+def test_a_page_without_counters_is_an_error_with_the_version(content: bytes, why: str) -> None:
     with pytest.raises(counters.UnreadableReport, match=re.escape(f"ncu 2026.2 {why}")):
         counters.read(content, "ncu 2026.2")
 
@@ -246,7 +237,8 @@ def fake_ncu(folder: Path, *, log: str = "==PROF== fine", report: str = "yes") -
     return str(path)
 
 
-@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.dear("it runs a whole job")
+@pytest.mark.parametrize("boxed", [pytest.param(False, marks=pytest.mark.jobs), True])
 def test_a_process_of_a_job_runs_under_the_profiler_and_its_result_comes_back(
     tmp_path: Path, *, boxed: bool
 ) -> None:

@@ -34,7 +34,7 @@ from kernelcup_harness.protocol import (
     loads,
     to_json,
 )
-from lanes import examples
+from properties import examples
 
 JSON = st.recursive(
     st.one_of(
@@ -118,7 +118,6 @@ def test_any_text_survives(hostile: str) -> None:
 
 
 def audit(**changes: Any) -> protocol.Audit:
-    """Return an audit."""
     values: dict[str, Any] = {
         "captured": True,
         "score_ns": 30.0,
@@ -328,20 +327,12 @@ def test_a_value_of_a_wrong_type_is_named_with_its_path(
     ("changes", "named"),
     [
         ({"mode": "ranked"}, "JobSpec.mode: 'ranked' is not one of test, benchmark, profile, leaderboard"),
-        ({"mode": None}, "JobSpec.mode"),
-        ({"mode": []}, "JobSpec.mode"),
         ({"job_id": 5}, "JobSpec.job_id: expected str, got int"),
         ({"multi_gpu": 1}, "JobSpec.multi_gpu: expected bool, got int"),
-        ({"public_seed": True}, "JobSpec.public_seed: expected int, got bool"),
-        ({"public_seed": 1.0}, "JobSpec.public_seed: expected int, got float"),
         ({"sources": {"a.py": None}}, "JobSpec.sources.a.py: expected str, got NoneType"),
         ({"sources": []}, "JobSpec.sources: expected an object, got list"),
-        ({"private_files": "a.py"}, "JobSpec.private_files: expected a list, got str"),
-        ({"private_files": ["a.py", 5]}, "JobSpec.private_files.1: expected str, got int"),
         ({"tests": [{}, []]}, "JobSpec.tests.1: expected an object, got list"),
         ({"limits": {"test_s": "5"}}, "JobSpec.limits.test_s: expected a finite float, got str"),
-        ({"limits": {"test_s": True}}, "JobSpec.limits.test_s: expected a finite float, got bool"),
-        ({"limits": None}, "JobSpec.limits: expected an object, got NoneType"),
         ({"rules": {"checks": None}}, "JobSpec.rules.checks: expected int, got NoneType"),
     ],
 )
@@ -385,20 +376,9 @@ def test_the_score_leaves_out_the_slowest_and_the_fastest_tenth() -> None:
     assert Timing(samples_ns=[1.0, 2.0, 6.0]).score_ns == 3.0
 
 
-def test_the_score_of_an_own_harness_is_what_it_reports() -> None:
-    timing = Timing(samples_ns=[], reported_ns=5.0, reported={"err": 0.5})
-    assert (timing.score_ns, estimates.error_ns(timing)) == (5.0, 0.5)
-
-
 def test_the_error_is_that_of_the_mean() -> None:
     assert estimates.error_ns(Timing(samples_ns=[1.0, 3.0])) == pytest.approx(1.0)
     assert estimates.error_ns(Timing(samples_ns=[1.0])) is None
-
-
-def test_a_stage_is_found_by_its_name() -> None:
-    report = make_report()
-    assert report.stage_report(protocol.StageName.RANKED) is report.stages[0]
-    assert report.stage_report(protocol.StageName.TEST) is None
 
 
 def test_the_hash_does_not_depend_on_the_order_of_keys() -> None:

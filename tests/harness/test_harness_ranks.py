@@ -55,12 +55,10 @@ def kernel(*lines: str) -> str:
 
 
 def said(report: RunReport) -> tuple[Verdict, Reason]:
-    """Return verdict and reason."""
     return report.verdict, report.reason
 
 
 def stage_of(report: RunReport, name: StageName = StageName.TEST) -> StageReport:
-    """Return a stage of a report."""
     return next(stage for stage in report.stages if stage.name is name)
 
 
@@ -70,6 +68,7 @@ def test_ranks_come_and_go_within_a_job(warm: Run) -> None:
     assert [case.verdict for case in stage_of(report).cases] == [Verdict.ACCEPTED] * 3
 
 
+@pytest.mark.jobs
 def test_four_ranks_know_their_devices(warm: Run) -> None:
     line = (
         "    print('%d of %d on %s' % (dist.get_rank(), torch.cuda.device_count(), x.device), flush=True)\n"
@@ -88,12 +87,14 @@ def test_a_wrong_answer_of_one_rank_is_the_cases(warm: Run) -> None:
     assert (wrong.verdict, right.verdict) == (Verdict.WRONG_ANSWER, Verdict.ACCEPTED)
 
 
+@pytest.mark.jobs
 def test_ranks_that_return_other_shapes_are_named(warm: Run) -> None:
     report = warm(job(kernel("dist.all_reduce(x.clone())", "return x[:3].clone()")))
     assert said(report) == (Verdict.WRONG_ANSWER, Reason.FORM)
     assert stage_of(report).cases[0].message == "GPU rank 1: output has shape [3]; expected [100]"
 
 
+@pytest.mark.jobs
 def test_a_rank_that_raises_ends_the_run_of_those_that_wait_for_it(warm: Run) -> None:
     report = warm(job(kernel("raise ValueError('no such rank')")))
     assert said(report) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
@@ -102,12 +103,14 @@ def test_a_rank_that_raises_ends_the_run_of_those_that_wait_for_it(warm: Run) ->
     assert report.message.endswith("GPU rank 0 had not returned")
 
 
+@pytest.mark.jobs
 def test_a_rank_that_dies_by_a_signal_is_named(warm: Run) -> None:
     report = warm(job(kernel("os.kill(os.getpid(), signal.SIGSEGV)")))
     assert said(report) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
     assert "the submission's process was ended by SIGSEGV, in case 0 (GPU rank 1" in report.message
 
 
+@pytest.mark.jobs
 def test_a_rank_that_kills_another_ends_the_run(warm: Run) -> None:
     lines = ["group = [None, None]", "dist.all_gather_object(group, os.getpid())", "victim = group[0]"]
     body = "".join(f"    {line}\n" for line in lines)
@@ -117,15 +120,17 @@ def test_a_rank_that_kills_another_ends_the_run(warm: Run) -> None:
     assert "SIGKILL, in case 0 (GPU rank 0" in report.message
 
 
+@pytest.mark.jobs
 def test_a_rank_that_hangs_ends_with_its_stage_and_says_who_had_returned(warm: Run) -> None:
     hangs = kernel("time.sleep(1000)").replace("    total = x", "    return x * 2\n    total = x")
-    report = warm(job(hangs, limits=Limits(test_s=3.0)))
+    report = warm(job(hangs, limits=Limits(test_s=10.0)))
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert report.reason in (Reason.TIME, Reason.BUSY)  # as the machine is
     text = report.message + stage_of(report).message
     assert "GPU rank 0 had returned, GPU rank 1 had not returned" in text
 
 
+@pytest.mark.jobs
 def test_a_rank_that_takes_all_memory_ends_the_run(warm: Run) -> None:
     takes = kernel("kept = [torch.ones(1 << 26) for _ in range(64)]")
     report = warm(job(takes, limits=Limits(test_s=60.0, memory_bytes=3 << 29)))
@@ -133,11 +138,11 @@ def test_a_rank_that_takes_all_memory_ends_the_run(warm: Run) -> None:
 
 
 def checked_by(body: str) -> dict[str, str]:
-    """Return the task's files with another checker."""
     head = REFERENCE[: REFERENCE.index("    expected = ref_kernel(data)")]
     return {**job().sources, "reference.py": head + body}
 
 
+@pytest.mark.jobs
 def test_a_checker_that_raises_in_one_rank_is_the_tasks_fault(warm: Run) -> None:
     bad = "    if dist.get_rank() == 1:\n        raise ValueError('which rank?')\n    return True, ''\n"
     report = warm(job(sources=checked_by(bad)))
@@ -146,6 +151,7 @@ def test_a_checker_that_raises_in_one_rank_is_the_tasks_fault(warm: Run) -> None
     assert "which rank?" in report.message
 
 
+@pytest.mark.jobs
 def test_an_answer_that_the_checker_cannot_work_with_is_wrong(warm: Run) -> None:
     bad = "    if output[0] > 1e6:\n        raise ValueError('too large')\n    return True, ''\n"
     large = kernel("dist.all_reduce(x.clone())", "return x + 1e9")
@@ -168,15 +174,16 @@ def test_a_ranked_run_times_each_case_and_judges_hidden_ones(warm: Run) -> None:
     assert all(stage.planned_cases == len(stage.cases) for stage in report.stages)
 
 
+@pytest.mark.jobs
 def test_a_duel_on_several_gpus_is_not_held_and_the_run_ranks_by_its_times(warm: Run) -> None:
     rival = SourceTree(files={"rival.py": GOOD}, entry="rival.py")
     report = warm(job(mode=Mode.LEADERBOARD, rules=RANKED, rival=rival))
     assert said(report) == (Verdict.ACCEPTED, Reason.NONE), report.message
-    assert report.duel is not None
     told = report.duel.verdict, report.duel.rival_message
     assert told == (DuelVerdict.NOT_HELD, "calls on several GPUs are not compared in turns")
 
 
+@pytest.mark.jobs
 def test_a_submission_that_is_wrong_in_hidden_cases_alone_is_not_accepted(warm: Run) -> None:
     submission = GOOD.replace("    return total", "    return total + (len(data) == 33)")
     hidden = [{"size": 33, "world_size": 2, "seed": 4}]
@@ -184,6 +191,7 @@ def test_a_submission_that_is_wrong_in_hidden_cases_alone_is_not_accepted(warm: 
     assert said(report) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
 
 
+@pytest.mark.jobs
 def test_shapes_that_are_drawn_from_the_seed_are_judged(warm: Run) -> None:
     drawn = REFERENCE.replace("    return torch.randn(size,", "    return torch.randn(size + seed % 7,")
     assert drawn != REFERENCE
@@ -192,6 +200,7 @@ def test_shapes_that_are_drawn_from_the_seed_are_judged(warm: Run) -> None:
     assert said(report) == (Verdict.ACCEPTED, Reason.NONE), report.message
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("mode", [Mode.BENCHMARK, Mode.PROFILE])
 def test_benchmarks_and_profiles_run_in_all_ranks(warm: Run, mode: Mode) -> None:
     report = warm(job(mode=mode))

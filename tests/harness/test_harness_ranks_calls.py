@@ -31,13 +31,10 @@ SAMPLE = SampleName(input=0)
 
 
 def place(world: int = 2, index: int = 0) -> Place:
-    """A case of the ranked stage."""
     return Place(StageName.RANKED, index, {"world_size": world, "seed": 1})
 
 
 class FakeRanks:
-    """The judges of two ranks."""
-
     count = 2
 
     def __init__(self) -> None:
@@ -77,8 +74,6 @@ class FakeRanks:
 
 
 class FakeWitness:
-    """Sees each call last as long as another."""
-
     def __init__(self) -> None:
         self.errors: list[Exception | None] = []
         self.begin_fails: Exception | None = None
@@ -111,11 +106,9 @@ class Calls:
         self.ranks.steps.clear()
 
     def time(self, case: Place | None = None) -> float:
-        """Return the time of the next call."""
         return self.caller.timed((case or place(), SAMPLE), None, timeout_s=10.0).ns
 
     def times(self, count: int) -> list[float]:
-        """Return the times of the next calls."""
         return [self.time() for _ in range(count)]
 
     def unwatched(self) -> str:
@@ -204,14 +197,6 @@ def test_a_case_that_cannot_be_queued_in_one_rank_is_queued_in_none() -> None:
     assert calls.time() == WALL_NS
     assert calls.ranks.steps == ["call"]
     assert calls.unwatched() == "its input has tensors on the host"
-
-
-def test_without_a_witness_no_case_says_why_it_is_not_queued() -> None:
-    ranks = FakeRanks()
-    ranks.why = "its input has tensors on the host"
-    caller = LeaderCaller(ranks, "submission")  # type: ignore[arg-type]
-    caller.timed((place(), SAMPLE), None, timeout_s=10.0)
-    assert caller.unwatched == {}
 
 
 def test_a_failed_call_opens_the_gate_for_the_others() -> None:

@@ -41,21 +41,18 @@ class Watch:
         self.copies: list[Copy] = []
 
     def work(self, ns: float, dispatches: int = 1) -> Span:
-        """Be active for some time, and idle after it."""
         begin = self.now_ns
         self.stretches.append(Stretch(begin, begin + ns, dispatches))
         self.now_ns += ns + GAP_NS
         return Span(begin, begin + ns)
 
     def copy(self, ns: float) -> Span:
-        """Copy by an engine of the device's own."""
         begin = self.now_ns
         self.copies.append(Copy(begin, begin + ns))
         self.now_ns += ns + GAP_NS
         return Span(begin, begin + ns)
 
     def mark(self, mark: tuple[int, int]) -> None:
-        """Make a mark."""
         for ns in mark:
             self.work(ns)
 
@@ -134,24 +131,6 @@ def test_work_while_the_input_is_written_is_unreadable(ns: float, dispatches: in
         watch.closed()
 
 
-def test_a_copy_by_the_devices_own_engine_is_part_of_a_call() -> None:
-    watch = Watch().opened()
-    before = watch.copy(6_000)
-    watch.work(50_000)
-    after = watch.copy(8_000)
-    assert time_ns([watch.closed()]) == after.end_ns - before.begin_ns
-
-
-def test_a_copy_that_begins_as_soon_as_the_input_is_written_makes_a_call_longer() -> None:
-    watch = Watch()
-    watch.mark(A)
-    watch.work(3_000)
-    early = watch.copy(2_000)
-    watch.mark(B)
-    call = watch.work(50_000)
-    assert time_ns([watch.closed()]) == call.end_ns - early.begin_ns
-
-
 def test_what_passes_over_a_link_beside_another_gpus_work_is_that_works() -> None:
     works, receives = Span(10_000.0, 60_000.0), Span(11_000.0, 12_000.0, [Copy(9_000.0, 61_500.0)])
     assert time_ns([works, receives]) == 50_000.0
@@ -207,17 +186,6 @@ def test_a_call_may_be_a_copy_alone() -> None:
     watch = Watch().opened()
     copy = watch.copy(6_000)
     assert time_ns([watch.closed()]) == copy.end_ns - copy.begin_ns
-
-
-def test_copies_before_the_call_and_after_it_are_not_part_of_it() -> None:
-    watch = Watch()
-    watch.copy(5_000)
-    watch.opened()
-    call = watch.work(50_000)
-    watch.work(4_000)
-    watch.copy(5_000)
-    watch.mark(C)
-    assert time_ns([watch.span()]) == call.end_ns - call.begin_ns
 
 
 def test_a_call_of_which_nothing_is_seen_is_unreadable() -> None:

@@ -70,7 +70,6 @@ def test_a_failed_rank_gives_the_others_a_moment(monkeypatch: pytest.MonkeyPatch
 
 
 def form(*tensors: torch.Tensor) -> Form:
-    """The form of an answer of some tensors."""
     return Form.of(tensors, in_place=False)
 
 
@@ -138,13 +137,11 @@ def test_an_answer_that_is_too_large_for_the_judge_is_the_submissions(calls: Any
 
 @pytest.fixture
 def devices() -> list[FakeDevice]:
-    """Two GPUs."""
     return [FakeDevice(), FakeDevice()]
 
 
 @pytest.fixture
 def witness(devices: list[FakeDevice]) -> Iterator[RanksWitness]:
-    """The judge's witness of them."""
     ours, theirs = socket.socketpair()
     other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
     made = [FakeSampler(each) for each in devices]
@@ -159,7 +156,6 @@ def witness(devices: list[FakeDevice]) -> Iterator[RanksWitness]:
 
 
 def called(device: FakeDevice, marks: Marks) -> None:
-    """What a watch shows of a call on a GPU."""
     device.mark(marks.before_input)
     device.work(3_000)
     device.mark(marks.before_call)
@@ -230,7 +226,6 @@ class Idle:
 
 
 def calibrated(*counts: int) -> Any:
-    """What the witness takes for the counters' own."""
     sampler: Any = Idle(*counts)
     return witness_process.calibrated(sampler)
 

@@ -21,7 +21,7 @@ from kernelcup_harness.device.nvidia import images
 from kernelcup_harness.device.nvidia.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
 from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, GraphBuilder
 from kernelcup_harness.window import decoding, graph_data, steps
-from kernelcup_harness.window.addresses import NOWHERE, WINDOW, WINDOW_BYTES, disarmed
+from kernelcup_harness.window.addresses import NOWHERE, WINDOW, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
 from kernelcup_harness.window.graph_data import (
     HEAD,
@@ -38,7 +38,7 @@ from kernelcup_harness.window.graph_data import (
     Memset,
 )
 from kernelcup_harness.window.reasons import NotRebuilt
-from lanes import examples
+from properties import examples
 
 EDGE = bytes(8)
 RAN: dict[str, Any] = {
@@ -57,27 +57,22 @@ MAPPED = 0x7F00_0000_0000
 
 
 def pointer(address: int) -> tuple[int, bytes]:
-    """A parameter that is an address."""
     return 0, address.to_bytes(8, "little")
 
 
 def launch(*parameters: tuple[int, bytes], attributes: tuple[tuple[int, bytes], ...] = ()) -> Launch:
-    """A launch of the first function."""
     return Launch(0, (4, 1, 1), (128, 1, 1), 0, parameters or (pointer(WINDOW),), attributes)
 
 
 def copy(nbytes: int, source: int = WINDOW, target: int = WINDOW + (1 << 30)) -> Copy:
-    """A plain copy."""
     return Copy((source, 0, 0, 0, nbytes, 1), (target, 0, 0, 0, nbytes, 1), nbytes, 1, 1)
 
 
 def memset(target: int = WINDOW, width: int = 64) -> Memset:
-    """A memset of one row."""
     return Memset(target, 0, 7, 4, width, 1)
 
 
 def capture(*nodes: Any, edges: tuple[tuple[int, int, bytes], ...] = ()) -> Capture:
-    """A capture of one graph."""
     image = Image(b"\x7fELFcode", (Global("scale", b"\x00\x00\x80\x3f"),))
     return Capture((image,), (Function("f", 0, {8: 4096}),), (Graph(tuple(nodes), edges),))
 
@@ -156,7 +151,6 @@ class FakeDriver:
 
 
 def build(made: Capture, driver: FakeDriver | None = None) -> tuple[Any, FakeDriver]:
-    """Rebuild a capture in a window of 8 GiB."""
     fake = driver or FakeDriver()
     window = [range(WINDOW, WINDOW + (8 << 30))]
     return GraphBuilder(Driver(fake), 1, window, FILL).build(made), fake
@@ -258,7 +252,8 @@ def test_graphs_that_lie_too_deep_are_refused() -> None:
         decoding.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
 
 
-def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> None:
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.jobs)])
+def test_mutated_captures_raise_nothing_but_what_is_meant_for_them(count: int) -> None:
     chance = random.Random(21)
     attribute = (2, bytes([1]) + bytes(63))
     child = Child(Graph((memset(), Empty()), ((0, 1, EDGE),)))
@@ -267,7 +262,7 @@ def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> No
     length = HEAD.unpack_from(data)[1]
     head, code = json.loads(data[HEAD.size : HEAD.size + length]), data[HEAD.size + length :]
     refused = 0
-    for number in range(20_000):
+    for number in range(count):
         if number % 2:
             text = json.dumps(mutated(chance, head)).encode()
             hostile = HEAD.pack(graph_data.MAGIC, len(text)) + text + code
@@ -285,7 +280,7 @@ def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> No
             assert decoding.decode(graph_data.encode(found)) == found
             with contextlib.suppress(NotRebuilt, DriverError):
                 build(found)
-    assert refused > 15_000
+    assert refused > 0.7 * count
 
 
 @pytest.mark.parametrize(
@@ -330,23 +325,21 @@ def test_only_nodes_that_do_something_are_counted_those_of_child_graphs_too() ->
     assert made.nodes == [5]
 
 
-@pytest.mark.parametrize(
-    ("number", "what"),
-    [
-        (4, "cluster size"),
-        (5, "cluster scheduling"),
-        (9, "map of memory-sync domains"),
-        (10, "memory-sync domain"),
-        (11, "preferred cluster size"),
-    ],
-)
-def test_a_launch_attribute_of_a_newer_chip_is_replayed(number: int, what: str) -> None:
+NEWER = {
+    "cluster size": 4,
+    "cluster scheduling": 5,
+    "map of memory-sync domains": 9,
+    "memory-sync domain": 10,
+    "preferred cluster size": 11,
+}
+
+
+@pytest.mark.parametrize("number", NEWER.values(), ids=NEWER)
+def test_a_launch_attribute_of_a_newer_chip_is_replayed(number: int) -> None:
     content = struct.pack("<III", 2, 1, 1).ljust(64, b"\0")
     sent = graph_data.encode(capture(launch(attributes=((number, content),))))
-
     made, fake = build(decoding.decode(sent))
-
-    assert (fake.set, made.dropped) == ([number], []), what
+    assert (fake.set, made.dropped) == ([number], [])
 
 
 @pytest.mark.parametrize("number", [6, 7, 12])
@@ -406,12 +399,6 @@ def test_an_address_that_led_nowhere_when_exported_is_named_too() -> None:
     made, _ = build(capture(launch(pointer(NOWHERE.start + 5))))
 
     assert made.foreign == ["byte 0 of the parameters of kernel f"]
-
-
-def test_nothing_is_ever_mapped_where_foreign_addresses_lead() -> None:
-    assert NOWHERE.stop == WINDOW + WINDOW_BYTES
-    assert len(NOWHERE) == 1 << 32
-    assert NOWHERE.start % (1 << 32) == 0
 
 
 def test_only_words_that_are_foreign_addresses_change_and_their_lower_half_is_kept() -> None:
@@ -533,7 +520,6 @@ def test_a_broken_image_has_no_names(place: int, noise: bytes) -> None:
 
 
 def kernel(number: int) -> Launch:
-    """A launch of a function."""
     return Launch(number, (4, 1, 1), (128, 1, 1), 0, (pointer(WINDOW),), ())
 
 
@@ -544,7 +530,6 @@ def whole(*nodes: Any, edges: tuple[tuple[int, int], ...] = ()) -> Capture:
 
 
 def functions_of(graph: Graph) -> list[int | str]:
-    """What the nodes of a graph run, in a row."""
     assert graph.edges == tuple((at, at + 1, EDGE) for at in range(len(graph.nodes) - 1))
     return [each.function if isinstance(each, Launch) else "data" for each in graph.nodes]
 

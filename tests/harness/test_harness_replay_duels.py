@@ -22,13 +22,12 @@ from kernelcup_harness.protocol.duels import (
     decide,
     final,
     log_ratios,
-    looks,
     outcome,
     over_cases,
     places,
     standing,
 )
-from lanes import examples
+from properties import examples
 
 MEASURED = Path(__file__).parents[2] / "benchmarks/results/duels-equal-h200.jsonl.gz"
 NOISE = 0.004
@@ -45,10 +44,6 @@ def kernels(
         return [each + chance.choice([-0.3, 0.3]) if chance.random() < 0.01 else each for each in drawn]
 
     return more
-
-
-def test_the_looks_are_those_that_were_measured() -> None:
-    assert looks() == [160, 320, 640, 1280]
 
 
 def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:
@@ -77,7 +72,7 @@ def test_the_interval_includes_the_variation_between_loads() -> None:
     assert sum(duel(0.01).winner == 1 for _ in range(100)) >= 95
 
 
-@pytest.mark.parametrize(("slow", "by"), [(1, 1.5), (1, 10.0), (3, 1.5), (6, 10.0)])
+@pytest.mark.parametrize(("slow", "by"), [(1, 1.5), (6, 10.0)])
 def test_a_side_that_makes_some_of_its_loads_slow_does_not_force_a_tie(slow: int, by: float) -> None:
     chance = random.Random(8)
 
@@ -112,6 +107,7 @@ def test_equal_kernels_of_one_pair_of_each_load_tie_in_all_but_the_share_of_erro
     assert sum(each.is_apart for each in found) <= 12
 
 
+@pytest.mark.jobs
 def test_equal_kernels_that_were_measured_tie_whichever_side_each_load_is_on() -> None:
     """24 duels of equal kernels on an H200, 1,280 pairs each, of which each load's sides are drawn again."""
     chance, apart, drawn = random.Random(7), 0, 0

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, printed, quick_spec, run
+from harness_runs import HONEST, REFERENCE, SOURCE, Finished, command, own_spec, printed, quick_spec, run
 
 from kernelcup.launchers.bundle import write_bundle
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
-    CheckStyle,
     JobSpec,
     Limits,
     Mode,
@@ -60,7 +59,6 @@ def custom_kernel(data):
 
 
 def sleepers() -> list[int]:
-    """Return the ids of the daemons that are alive."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -84,11 +82,9 @@ def curious(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
 
 @pytest.fixture(scope="module")
 def finished(curious: tuple[Finished, Path]) -> Finished:
-    """The run itself."""
     return curious[0]
 
 
-@pytest.mark.sample
 def test_events_come_in_order(finished: Finished) -> None:
     told = [(event["event"], event.get("stage"), event.get("case")) for event in finished.events]
     assert [each for each in told if each[0] != "sample"] == [
@@ -112,14 +108,12 @@ def test_events_come_in_order(finished: Finished) -> None:
     assert scores[1] > 0
 
 
-@pytest.mark.sample
 def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     report = finished.report
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert [stage.name for stage in report.stages] == [StageName.IMPORT, StageName.TEST, StageName.RANKED]
     assert [case.hidden for case in report.stages[1].cases] == [False, True]
     timing = report.stages[2].cases[0].timing
-    assert timing is not None
     assert 2 <= len(timing.samples_ns) == len(timing.own_ns) <= 3
     pairs = zip(timing.own_ns, timing.samples_ns, strict=True)
     assert all(0 < own <= sample for own, sample in pairs)
@@ -127,14 +121,12 @@ def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     assert report.environment["torch"]
 
 
-@pytest.mark.sample
 def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> None:
     seed = bytes.fromhex(finished.report.secret_seed)
     assert len(seed) == 32
     assert finished.report.seed_commitment == hashlib.sha256(seed).hexdigest()
 
 
-@pytest.mark.sample
 def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     assert finished.printed("files") == [["submission.py"]]
     (modules,) = finished.printed("modules")
@@ -143,7 +135,6 @@ def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     )
 
 
-@pytest.mark.sample
 def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:
     (environment,) = finished.printed("environment")
     seed = finished.report.secret_seed
@@ -154,41 +145,28 @@ def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Fi
     assert "secret" not in text
 
 
-@pytest.mark.sample
 def test_the_judges_folder_is_out_of_reach_where_there_is_a_sandbox(finished: Finished) -> None:
     if finished.report.environment["sandbox"]["kind"] == "none":
         pytest.skip("no sandbox here")
     assert finished.printed("above") == [[]]
 
 
-@pytest.mark.sample
 def test_a_daemon_of_the_contestant_is_gone_after_the_run(finished: Finished) -> None:
     assert finished.printed("files")
     assert sleepers() == []
 
 
-@pytest.mark.sample
 def test_no_temporary_folder_is_left(curious: tuple[Finished, Path]) -> None:
     assert list(curious[1].iterdir()) == []
 
 
+@pytest.mark.jobs
 def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished, warm: Run) -> None:
     spec = quick_spec(CURIOUS, mode=Mode.LEADERBOARD, secret_seed=finished.report.secret_seed)
     first, again = ranked_inputs(finished.report), ranked_inputs(warm(spec))
     shared = min(len(first), len(again))  # the number of warm-ups is the judge's secret
     assert shared >= 3
     assert first[:shared] == again[:shared]
-
-
-def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finished, warm: Run) -> None:
-    # Without near twins: those of the case's own input could be met by both runs.
-    other = warm(quick_spec(CURIOUS, mode=Mode.LEADERBOARD, near_twins=False))
-    assert other.secret_seed != finished.report.secret_seed
-    first, second = ({tuple(each) for each in ranked_inputs(each)} for each in (finished.report, other))
-    of_the_public_seed = input_of_the_public_seed()
-    assert first & second == {of_the_public_seed}
-    assert first - {of_the_public_seed}
-    assert second - {of_the_public_seed}
 
 
 SCALED = """
@@ -220,37 +198,12 @@ def test_a_replay_of_the_twin_that_failed_changes_the_same_element(warm: Run) ->
     assert "one element of `data[1]`" in case.message
 
 
-def input_of_the_public_seed() -> tuple[int, ...]:
-    """Return the benchmark's input as it stands in the task: every ranked run checks it once."""
-    task: dict[str, Any] = {}
-    exec(REFERENCE, task)
-    return tuple(task["generate_input"](size=8, seed=5).tolist())
-
-
 def ranked_inputs(report: RunReport) -> list[Any]:
     """Return the inputs of the benchmark, which is of a size of its own."""
     return [each for each in printed(report, "input") if len(each) == 8]
 
 
 # Forms of tasks: what is judged is the same without a sandbox
-
-
-IN_PLACE = """
-import torch
-def generate_input(size, seed):
-    return torch.arange(size), torch.zeros(size, dtype=torch.int64)
-def ref_kernel(data):
-    data[1].copy_(data[0] * 2)
-def check_implementation(data, output):
-    expected = data[0] * 2
-    return torch.equal(output[1], expected), "the second is not the double of the first"
-"""
-
-
-def test_a_task_may_be_answered_in_place(warm: Run) -> None:
-    submission = "def custom_kernel(data):\n    data[1][:] = data[0] + data[0]\n"
-    report = warm(quick_spec(submission, sources={"reference.py": IN_PLACE}))
-    assert report.verdict is Verdict.ACCEPTED, report.message
 
 
 TWO_FILES = SourceTree(
@@ -269,93 +222,15 @@ def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
-@pytest.mark.sample
-def test_doing_nothing_is_no_answer_in_place(warm: Run) -> None:
-    report = warm(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
-    assert report.verdict is Verdict.WRONG_ANSWER
-    mismatch = report.stages[1].cases[0].mismatch
-    assert mismatch is not None
-    assert (mismatch.where, mismatch.wrong, mismatch.first[0].position) == ("output[1]", 15, [1])
-
-
-RECORDS = """
-from dataclasses import dataclass
-from typing import NamedTuple
-import torch
-class Sizes(NamedTuple):
-    rows: int
-    columns: int
-@dataclass
-class Problem:
-    sizes: Sizes
-    values: torch.Tensor
-@dataclass(frozen=True)
-class Answer:
-    total: torch.Tensor
-    count: int
-"""
-RECORDS_REFERENCE = """
-import torch
-from task import Answer, Problem, Sizes
-def generate_input(size, seed):
-    values = torch.randn(size, 2, generator=torch.Generator().manual_seed(seed)).t()
-    return Problem(Sizes(size, 2), values)
-def ref_kernel(problem):
-    return Answer(problem.values.sum(0), problem.sizes.rows)
-def check_implementation(problem, answer):
-    assert type(answer) is Answer and type(problem) is Problem
-    assert problem.values.stride() == (1, 2)
-    return bool(torch.allclose(answer.total, ref_kernel(problem).total)) and answer.count == problem.sizes.rows
-"""
-RECORDS_SUBMISSION = """
-from task import Answer
-def custom_kernel(problem):
-    assert problem.values.stride() == (1, 2)
-    print("x" * 100_000)
-    return Answer(total=problem.values[0] + problem.values[1], count=problem.sizes[0])
-"""
-
-
-def test_records_of_the_task_cross_both_ways_and_long_output_is_cut(warm: Run) -> None:
-    sources = {"task.py": RECORDS, "reference.py": RECORDS_REFERENCE}
-    report = warm(quick_spec(RECORDS_SUBMISSION, sources=sources))
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert report.stdout.truncated
-    assert report.stdout.total_bytes == 100_001
-    assert len(report.stdout.text) == Limits().kept_output_bytes
-
-
-OLDER = """
-import torch
-def generate_input(size):
-    return torch.rand(size)
-def ref_kernel(data):
-    return data.sqrt()
-def check_implementation(custom_output, ref_output):
-    return torch.allclose(custom_output, ref_output)
-"""
-
-
-def test_the_older_form_compares_two_outputs(warm: Run) -> None:
-    submission = "import torch\ndef custom_kernel(data):\n    return torch.sqrt(data)\n"
-    spec = quick_spec(
-        submission,
-        sources={"reference.py": OLDER},
-        check_style=CheckStyle.OUTPUT_REFERENCE,
-        tests=[{"size": 4}, {"size": 5}],
-    )
-    report = warm(spec)
-    assert report.verdict is Verdict.ACCEPTED, report.message
-
-
 # Limits and failures
 
 
+@pytest.mark.jobs
 def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     submission = "import signal\ndef custom_kernel(data):\n"
     submission += "    if len(data) == 2:\n        signal.pause()\n    return data * 2\n"
     spec = quick_spec(
-        submission, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}], limits=Limits(test_s=2.0)
+        submission, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}], limits=Limits(test_s=10.0)
     )
     report = warm(spec)
     stage = report.stages[1]
@@ -364,32 +239,15 @@ def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     assert report.stage is StageName.TEST
 
 
-def test_too_much_output_ends_the_run(warm: Run) -> None:
-    submission = "def custom_kernel(data):\n    while True:\n        print('x' * 1000)\n"
-    report = warm(quick_spec(submission, limits=Limits(output_bytes=1 << 20)))
-    assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
-    assert report.stdout.truncated
-    assert report.stdout.total_bytes > 1 << 20
-
-
-def test_memory_that_is_shared_counts_too() -> None:
-    submission = (
-        "import mmap\ndef custom_kernel(data):\n    global kept\n    kept = mmap.mmap(-1, 1200 << 20)\n"
-    )
-    submission += "    for at in range(0, len(kept), 4096):\n        kept[at] = 1\n"
-    submission += "    import signal\n    signal.sigtimedwait([], 1.0)\n    return data * 2\n"
-    report = run(quick_spec(submission, limits=Limits(memory_bytes=1 << 30))).report
-    assert report.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
-
-
+@pytest.mark.jobs
 def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     """It wrote nothing to the channel, so it is not accused of that."""
     submission = "import os, threading\ncalls = []\ndef custom_kernel(data):\n    calls.append(1)\n"
     submission += (
-        "    if len(calls) == 1:\n        threading.Timer(0.3, os._exit, [3]).start()\n    return data * 2\n"
+        "    if len(calls) == 1:\n        threading.Timer(0.1, os._exit, [3]).start()\n    return data * 2\n"
     )
     slow = REFERENCE.replace(
-        "    generator =", "    import time; time.sleep(0.4 * (seed == 2))\n    generator ="
+        "    generator =", "    import time; time.sleep(3 * (seed == 2))\n    generator ="
     )
     tests = [{"size": 1, "seed": 1}, {"size": 2, "seed": 2}]
     report = warm(quick_spec(submission, sources={"reference.py": slow}, tests=tests))
@@ -397,6 +255,7 @@ def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     assert "exit code 3" in report.message
 
 
+@pytest.mark.jobs
 def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
     submission = "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(5)\n"
     submission += "def custom_kernel(data):\n    raise Odd\n"
@@ -458,25 +317,7 @@ def test_an_output_that_the_checker_cannot_stand_is_not_the_tasks_fault(warm: Ru
     assert report.verdict is Verdict.WRONG_ANSWER, report.message
 
 
-def test_what_cannot_be_written_down_is_a_wrong_answer_and_no_accusation(warm: Run) -> None:
-    """A list of 150,000 numbers is more than a tree can hold, and no attack on the harness."""
-    reference = "def generate_input(size, seed):\n    return size\n"
-    reference += "def ref_kernel(data):\n    return [1] * 10\n"
-    reference += "def check_implementation(data, output):\n    return output == ref_kernel(data)\n"
-    submission = "def custom_kernel(data):\n    return [1] * 150_000\n"
-    report = warm(quick_spec(submission, sources={"reference.py": reference}))
-    assert report.verdict in (Verdict.WRONG_ANSWER, Verdict.OUTPUT_LIMIT_EXCEEDED), report.message
-
-
-def test_an_input_that_cannot_be_written_down_is_the_tasks_fault(warm: Run) -> None:
-    reference = "def generate_input(size, seed):\n    return [1] * 150_000\n"
-    reference += "def ref_kernel(data):\n    return 5\n"
-    reference += "def check_implementation(data, output):\n    return output == 5\n"
-    submission = "def custom_kernel(data):\n    return 5\n"
-    report = warm(quick_spec(submission, sources={"reference.py": reference}))
-    assert report.verdict in (Verdict.INTERNAL_ERROR, Verdict.ACCEPTED), report.message
-
-
+@pytest.mark.jobs
 @pytest.mark.parametrize(
     "changes",
     [
@@ -502,6 +343,7 @@ def test_a_job_that_cannot_be_run_is_refused_or_reported(changes: dict[str, Any]
         assert report.verdict is not Verdict.ACCEPTED
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"job_id": 5}'])
 def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> None:
     done = subprocess.run(command(), input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -512,6 +354,7 @@ def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> Non
 # Where and how it runs
 
 
+@pytest.mark.jobs
 def test_the_runner_does_not_import_torch() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
     code += "import kernelcup_harness.__main__, kernelcup_harness.run.runner, kernelcup_harness.run.task_harness\n"
@@ -520,9 +363,10 @@ def test_the_runner_does_not_import_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.jobs
 def test_a_strict_umask_is_nobodys_fault() -> None:
     """Services are often run so; the sandbox's user must be able to read the job's files all the same."""
-    spec = quick_spec("def custom_kernel(data):\n    return data * 2\n")
+    spec = quick_spec(HONEST)
     done = subprocess.run(
         command(), input=dumps(spec), capture_output=True, text=True, timeout=600, umask=0o077, check=False
     )
@@ -532,7 +376,6 @@ def test_a_strict_umask_is_nobodys_fault() -> None:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The harness as it is shipped."""
     target = tmp_path_factory.mktemp("bundle") / "harness.zip"
     write_bundle(target)
     return target
@@ -545,21 +388,17 @@ def from_bundle(bundle: Path, spec: JobSpec) -> RunReport:
     return run(spec, argv=[sys.executable, "-P", "-c", code, str(bundle), "--events", "-"]).report
 
 
+@pytest.mark.jobs
 def test_the_harness_runs_from_its_bundle(bundle: Path) -> None:
     submission = "import kernelcup_harness\nprint(kernelcup_harness.__file__)\n"
-    submission += "def custom_kernel(data):\n    return data * 2\n"
+    submission += HONEST
     assert "kernelcup_harness/__main__.py" in zipfile.ZipFile(bundle).namelist()
     report = from_bundle(bundle, quick_spec(submission))
     assert report.verdict is Verdict.ACCEPTED, report.message + report.stderr.text
     assert str(bundle) in report.stdout.text
 
 
-def test_the_harness_runs_from_its_bundle_without_a_sandbox(bundle: Path) -> None:
-    spec = quick_spec("def custom_kernel(data):\n    return data * 2\n", sandbox=SandboxPolicy.NONE)
-    report = from_bundle(bundle, spec)
-    assert report.verdict is Verdict.ACCEPTED, report.message + report.stderr.text
-
-
+@pytest.mark.jobs
 def test_an_own_harness_is_emulated_from_the_bundle(bundle: Path) -> None:
     main = "import os, torch\nassert torch.ones(1, device='cuda').is_cuda\n"
     main += "os.write(int(os.environ['POPCORN_FD']), b'test.0.status: pass\\ncheck: pass\\n')"
@@ -580,6 +419,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_a_daemon_that_holds_the_channel_of_an_ended_contestant_ends_with_it(kind: str) -> None:
     if kind == "bubblewrap" and not sandbox.has_own_names():
@@ -623,7 +463,6 @@ def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(folder)},
     ) as runner:
-        assert runner.stdin is not None
         assert runner.stdout is not None
         runner.stdin.write(dumps(spec).encode())
         runner.stdin.close()
@@ -634,7 +473,9 @@ def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
         watched = {pid: os.pidfd_open(pid) for pid in names}
         runner.send_signal(number)
         assert gone({runner.pid: os.pidfd_open(runner.pid)}, SECONDS) == set()
-    left = gone(watched, 2.0)
+    daemons = {pid: fd for pid, fd in watched.items() if names[pid] == "daemon"}
+    left = gone({pid: fd for pid, fd in watched.items() if pid not in daemons}, 30.0)
+    left |= gone(daemons, 30.0 if policy is SandboxPolicy.AUTO else 0.0)
     family, survivors = {names[pid] for pid in watched}, {names[pid] for pid in left}
     return Ended(family, survivors, list(folder.iterdir()))
 
@@ -674,6 +515,7 @@ def gone(watched: dict[int, int], seconds: float) -> set[int]:
     return set(left)
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.is_there(), reason="nothing ends a daemon without a sandbox")
 def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.AUTO)
@@ -681,11 +523,13 @@ def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     assert ended.survivors == set()
 
 
+@pytest.mark.jobs
 def test_a_killed_harness_without_a_sandbox_leaves_neither_judge_nor_contestant(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.NONE)
     assert not ended.survivors & {"judge", "contestant"}
 
 
+@pytest.mark.jobs
 def test_a_terminated_harness_cleans_up(tmp_path: Path) -> None:
     """A cancelled job must not leave its folder on the machine."""
     ended = ended_by(signal.SIGTERM, tmp_path, SandboxPolicy.AUTO)
@@ -711,8 +555,6 @@ def killed(role: str, *, outer: bool) -> RunReport:
     """
     spec = quick_spec(HANGS, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}])
     with subprocess.Popen(command("--events"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
-        assert runner.stdin is not None
-        assert runner.stdout is not None
         runner.stdin.write(dumps(spec).encode())
         runner.stdin.close()
         for line in runner.stdout:
@@ -724,6 +566,7 @@ def killed(role: str, *, outer: bool) -> RunReport:
         return from_json(RunReport, json.loads(runner.stdout.read().splitlines()[-1])["report"])
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
 @pytest.mark.parametrize(("role", "outer"), [("judge", False), ("judge", True), ("contestant", True)])
 def test_a_run_of_which_our_side_killed_a_process_is_not_the_submissions_fault(
@@ -733,17 +576,20 @@ def test_a_run_of_which_our_side_killed_a_process_is_not_the_submissions_fault(
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
 def test_a_submissions_process_that_was_killed_may_have_done_it_itself() -> None:
     report = killed("contestant", outer=False)
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 def test_an_own_harness_that_was_killed_may_have_done_it_itself() -> None:
     report = run(own_spec("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")).report
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
 
 
+@pytest.mark.jobs
 def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
     """Without a sandbox a submission may nest folders deeper than Python recurses."""
     submission = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
@@ -758,7 +604,7 @@ def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
 
 def test_on_a_processor_no_rival_is_started(warm: Run) -> None:
     spec = quick_spec(
-        "def custom_kernel(data):\n    return data * 2\n",
+        HONEST,
         mode=Mode.LEADERBOARD,
         backend=Backend.CPU,
         rival="print('a rival')\n",
@@ -766,7 +612,6 @@ def test_on_a_processor_no_rival_is_started(warm: Run) -> None:
     )
     report = warm(spec)
     assert report.verdict is Verdict.ACCEPTED, report.message
-    assert report.duel is not None
     assert report.duel.verdict == "not_held"
     assert report.duel.rival_message == "one of the two was timed by the wall clock"
     assert "a rival" not in report.stdout.text

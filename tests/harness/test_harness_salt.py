@@ -32,7 +32,6 @@ KINDS: dict[str, Callable[[int], Any]] = {
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
-    """Let generators be salted for one test."""
     with patch.object(torch, "Generator", torch.Generator):
         salt.install()
         yield
@@ -86,7 +85,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def of_seed_alone(seed: int) -> torch.Tensor:
-    """What anybody can compute beforehand."""
     return torch.randn(64, generator=torch.Generator().manual_seed(seed)) + seed
 
 

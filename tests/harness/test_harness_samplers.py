@@ -15,8 +15,6 @@ SAMPLES = [Sample(0, 2_000, (1.0, 2.0)), Sample(2_000, 4_000, (0.0, 2.0))]
 
 
 class Counted:
-    """A sampler that refuses to start twice."""
-
     def __init__(self) -> None:
         self._running = False
 
@@ -33,16 +31,7 @@ class Counted:
 
 
 def apart(make: Any) -> SamplerApart:
-    """A sampler in a process of its own."""
     return SamplerApart(make)
-
-
-def test_samples_come_from_the_other_process() -> None:
-    sampler = apart(Counted)
-    sampler.wait()
-    sampler.start()
-    sampler.stop()
-    assert sampler.read() == SAMPLES
 
 
 def test_what_a_sampler_refuses_is_refused_here_and_it_goes_on() -> None:

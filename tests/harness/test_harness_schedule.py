@@ -44,7 +44,6 @@ TESTS = Stage(name=StageName.TEST, cases=[CASE], limit_s=10.0, timed=False)
 def timed_case(
     case: PlannedCase, stage: Stage, rules: MeasureRules, budget_s: float, chance: random.Random, **given: Any
 ) -> TimedCase:
-    """Return a case with a plan, both by chance."""
     plan = CasePlan(case=case, stage=stage, rules=rules, budget_s=budget_s, chance=chance, **given)
     return TimedCase(plan)
 
@@ -130,7 +129,6 @@ def test_calls_that_are_only_checked_have_no_time() -> None:
     run = case_run(3)
     timed = sum(counts for _sample, counts in calls(run))
     timing = run.timing()
-    assert timing is not None
     assert len(timing.samples_ns) == timed == 40
     assert run.count > timed
 
@@ -162,20 +160,12 @@ def test_each_case_meets_every_twin_and_those_that_count_first(twins: int, sampl
         assert len(met) <= max(2, twins) + 2
 
 
-def test_a_case_that_failed_is_not_called_again() -> None:
-    run = case_run(1)
-    run.next_sample()
-    run.has_failed = True
-    assert run.finished
-
-
 def test_one_secret_gives_one_order() -> None:
     assert list(calls(case_run(9))) == list(calls(case_run(9)))
     assert list(calls(case_run(9))) != list(calls(case_run(10)))
 
 
 def whose(seed: int, *, cases: int = 4) -> list[int]:
-    """Return whose turn it is, call by call."""
     chance = random.Random(seed)
     runs = [case_run(seed + index, index=index) for index in range(cases)]
     order = []
@@ -239,7 +229,6 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
             warming_s = 0.04 if run.count else 5.0
             run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.1 if counts else warming_s)
         timing = run.timing()
-        assert timing is not None
         made.append(len(timing.samples_ns))
     assert made == [2, 10]
 
@@ -284,16 +273,14 @@ def test_a_case_whose_calls_take_long_stops_at_its_budget(stage: Stage) -> None:
         assert found.spent_s <= 0.3 * 9
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks(seed: int) -> None:
+def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks() -> None:
     (budget_s,) = budgets_s(MeasureRules(), 1, [0.5])
-    found = slow_case(seed, budget_s, call_s=0.5)
-    assert found.run.lacks_samples == ""
-    assert found.samples >= 16
-    # Right answers are not checked less for it.
-    assert found.twins >= 1
-    assert found.again >= 1
-    assert found.spent_s <= 1.5 * budget_s
+    for seed in range(20):
+        found = slow_case(seed, budget_s, call_s=0.5)
+        assert (found.run.lacks_samples, found.samples >= 16) == ("", True)
+        # Right answers are not checked less for it.
+        assert min(found.twins, found.again) >= 1
+        assert found.spent_s <= 1.5 * budget_s
 
 
 def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -> None:
@@ -348,7 +335,6 @@ SPEC = make_spec(
 
 
 def replaying(stage: StageName, case: int) -> Any:
-    """Return the job with a replay of one case."""
     return make_spec(
         mode=Mode.LEADERBOARD,
         tests=SPEC.tests,
@@ -425,7 +411,6 @@ def sampled(*calls: dict[str, Any], **given: Any) -> TimedCase:
 
 
 def timing_of(run: TimedCase) -> Timing:
-    """Return the times of a case that has some."""
     found = run.timing()
     assert found is not None
     return found

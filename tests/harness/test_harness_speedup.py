@@ -29,7 +29,6 @@ def judged(warm: Run, submission: str, **overrides: Any) -> RunReport:
 
 def ranked(report: RunReport) -> list[CaseResult]:
     stage = report.stage_report(StageName.RANKED)
-    assert stage is not None
     return stage.cases
 
 
@@ -42,12 +41,14 @@ def test_a_baseline_is_timed_in_the_job_for_each_case(warm: Run) -> None:
         assert trimmed_mean(case.baseline_ns) >= 2e7
 
 
+@pytest.mark.jobs
 def test_without_a_file_the_reference_is_the_baseline_and_weights_are_reported(warm: Run) -> None:
     report = judged(warm, HONEST, weights=[1.0, 2.0, 3.0])
     assert [case.weight for case in ranked(report)] == [1.0, 2.0, 3.0]
     assert all(0 < trimmed_mean(case.baseline_ns) < 2e7 for case in ranked(report))
 
 
+@pytest.mark.jobs
 def test_a_submission_that_slows_its_process_down_does_not_slow_the_baseline(warm: Run) -> None:
     busy = (
         "import threading\n\n\ndef burn():\n    while True:\n        pass\n\n\n"
@@ -58,6 +59,7 @@ def test_a_submission_that_slows_its_process_down_does_not_slow_the_baseline(war
     assert phases.index("baseline") < phases.index("load")
 
 
+@pytest.mark.jobs
 def test_other_rules_measure_no_baseline(warm: Run) -> None:
     report = judged(warm, HONEST, ranking_by=RankingBy.GEOM)
     assert not any(case.baseline_ns for case in ranked(report))
@@ -68,8 +70,12 @@ def test_other_rules_measure_no_baseline(warm: Run) -> None:
     ("text", "told"),
     [
         ("def custom_kernel(data):\n    return data\n", "the baseline's answer is wrong: not the double"),
-        ("def custom_kernel(data):\n    raise ValueError('no')\n", "the baseline failed: ValueError: no"),
-        ("X = 1\n", "defines no function custom_kernel"),
+        pytest.param(
+            "def custom_kernel(data):\n    raise ValueError('no')\n",
+            "the baseline failed: ValueError: no",
+            marks=pytest.mark.jobs,
+        ),
+        pytest.param("X = 1\n", "defines no function custom_kernel", marks=pytest.mark.jobs),
     ],
 )
 def test_a_baseline_that_fails_is_the_tasks_fault(warm: Run, text: str, told: str) -> None:
@@ -79,7 +85,7 @@ def test_a_baseline_that_fails_is_the_tasks_fault(warm: Run, text: str, told: st
     assert told in report.message
 
 
-@pytest.mark.parametrize("submission", [HALF, RAISES])
+@pytest.mark.parametrize("submission", [HALF, pytest.param(RAISES, marks=pytest.mark.jobs)])
 def test_with_points_for_each_case_the_others_go_on(warm: Run, submission: str) -> None:
     report = judged(warm, submission, partial=True)
     assert report.verdict is Verdict.ACCEPTED
@@ -89,21 +95,20 @@ def test_with_points_for_each_case_the_others_go_on(warm: Run, submission: str) 
     assert failed.timing is None or not failed.baseline_ns
 
 
-def test_without_it_a_case_costs_the_whole(warm: Run) -> None:
-    assert judged(warm, HALF).verdict is Verdict.WRONG_ANSWER
+ENDS = "import os\n\n\ndef custom_kernel(data):\n    return data * 2 if len(data) < 100 else os._exit(3)\n"
 
 
-def test_where_every_case_fails_the_run_fails(warm: Run) -> None:
-    report = judged(warm, HALF, partial=True, benchmarks=[SIZES[1]])
-    assert report.verdict is Verdict.WRONG_ANSWER
-
-
-def test_tests_have_to_pass_all_the_same(warm: Run) -> None:
-    assert judged(warm, HALF, partial=True, tests=[SIZES[1]]).verdict is Verdict.WRONG_ANSWER
-
-
-def test_a_process_that_ends_costs_the_whole(warm: Run) -> None:
-    ends = (
-        "import os\n\n\ndef custom_kernel(data):\n    return data * 2 if len(data) < 100 else os._exit(3)\n"
-    )
-    assert judged(warm, ends, partial=True).verdict is Verdict.RUNTIME_ERROR
+@pytest.mark.jobs
+@pytest.mark.parametrize(
+    ("submission", "changes", "verdict"),
+    [
+        pytest.param(HALF, {}, Verdict.WRONG_ANSWER, id="without points for each case"),
+        pytest.param(
+            HALF, {"partial": True, "benchmarks": SIZES[1:2]}, Verdict.WRONG_ANSWER, id="no case is right"
+        ),
+        pytest.param(HALF, {"partial": True, "tests": SIZES[1:2]}, Verdict.WRONG_ANSWER, id="a test fails"),
+        pytest.param(ENDS, {"partial": True}, Verdict.RUNTIME_ERROR, id="the process ends"),
+    ],
+)
+def test_a_case_costs_the_whole(warm: Run, submission: str, changes: Any, verdict: Verdict) -> None:
+    assert judged(warm, submission, **changes).verdict is verdict

@@ -14,11 +14,7 @@ from fake_device import (
     COPY_NS,
     SWEEP,
     SWEEP_NS,
-    FakeDevice,
-    FakeSampler,
     Kernel,
-    Locked,
-    sampled,
     samples,
 )
 from hypothesis import given, settings
@@ -27,15 +23,13 @@ from hypothesis import strategies as st
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import Stretch, Unreadable
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from kernelcup_harness.window.reasons import NoCounters
-from lanes import examples
+from properties import examples
 
 FINE_NS = 2.0
 """Cycles are whole in the hardware; here they are not, so times are nearly exact."""
 
 
 def stretches(*kernels: Kernel, until_ns: int = 200_000) -> list[Stretch]:
-    """What some activity looks like."""
     return trace.cut(samples(kernels, until_ns))
 
 
@@ -58,44 +52,6 @@ def test_the_counters_show_how_long_anything_ran_and_when_each_kernel_began() ->
     ]
 
 
-def test_the_fake_sampler_sees_its_own_watch_only_and_once() -> None:
-    device = FakeDevice()
-    sampler = FakeSampler(device)
-    device.sweep()
-    sampler.start()
-    device.work(9_000, 3)
-    sampler.stop()
-    device.sweep()
-
-    assert trace.total(trace.cut(sampler.read())) == 3
-    with pytest.raises(AssertionError):
-        sampler.read()
-
-
-def test_the_fake_sampler_loses_samples_of_a_long_watch() -> None:
-    device = FakeDevice()
-    sampler = FakeSampler(device, most=3)
-    sampler.start()
-    device.sleep(7e-6)
-    sampler.stop()
-    with pytest.raises(NoCounters, match="too long"):
-        sampler.read()
-    with pytest.raises(NoCounters, match="PRIVILEGES"):
-        Locked(device)
-
-
-def test_the_judges_work_on_the_fake_device_is_a_sweep_a_copy_or_a_mark() -> None:
-    device = FakeDevice()
-    device.sweep()
-    device.settle()
-    device.haunted = True
-    device.mark((14_000, 15_000))
-    device.settle()
-
-    assert [each.dispatches for each in device.kernels] == [SWEEP, 2, 1, COPY]
-    assert [each.end_ns - each.start_ns for each in device.kernels[1:3]] == [14_000, 15_000]
-
-
 # Cutting
 
 
@@ -105,12 +61,6 @@ def test_activity_is_cut_where_the_device_is_idle() -> None:
     assert [each.dispatches for each in found] == [2, 3]
     assert (found[0].start_ns, found[0].end_ns) == pytest.approx((10_000, 25_000))
     assert found[1].end_ns - found[1].start_ns == pytest.approx(1_000)
-
-
-def test_the_ends_of_a_stretch_are_finer_than_a_sample() -> None:
-    (found,) = stretches(Kernel(3_123, 17_456))
-
-    assert (found.start_ns, found.end_ns) == pytest.approx((3_123, 17_456))
 
 
 def test_the_drivers_housekeeping_is_left_out_and_nothing_else_of_its_length() -> None:
@@ -146,10 +96,6 @@ def test_no_samples_are_no_activity() -> None:
 
 
 # The time of a call
-
-
-def test_the_time_of_a_kernel_is_its_activity() -> None:
-    assert span(Kernel(10_300, 21_800)) == pytest.approx(11_500 - trace.SPAN_NS, abs=FINE_NS)
 
 
 def test_the_time_of_several_kernels_has_the_gaps_between_them() -> None:
@@ -201,7 +147,6 @@ MARGIN_NS = 30_000
 
 
 def watch_of(*calls: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[Kernel]:
-    """A watch of calls; their kernels begin at 0."""
     found: list[Kernel] = []
     at = 0
 
@@ -222,12 +167,10 @@ def watch_of(*calls: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> l
 
 
 def later(kernels: Sequence[Kernel], by_ns: int) -> list[Kernel]:
-    """The same activity, so much later."""
     return [each._replace(start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns) for each in kernels]
 
 
 def times_of(kernels: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[float]:
-    """The times of the calls of a watch."""
     until_ns = max((each.end_ns for each in kernels), default=0) + 20_000
     found = trace.calls(trace.cut(samples(kernels, until_ns)), marks)
     return [trace.span_ns(call, nodes=NODES) for call in found]
@@ -322,7 +265,6 @@ SPANS = [(ROUNDS[at].start_ns, ROUNDS[at].end_ns) for at in map(index_of_call, r
 
 
 def outside(kernel: Kernel) -> bool:
-    """Whether a kernel touches no call."""
     return all(kernel.end_ns <= start or kernel.start_ns >= end for start, end in SPANS)
 
 
@@ -369,12 +311,3 @@ def test_no_lost_samples_make_a_call_shorter(at: int, count: int) -> None:
         return
     # Only samples from before the first or after the last activity may be missing.
     assert [trace.span_ns(call, nodes=2) for call in calls] == pytest.approx(HONEST_NS, abs=FINE_NS)
-
-
-def test_what_cannot_be_explained_is_told_in_figures() -> None:
-    with pytest.raises(Unreadable, match=r"no mark .*: \d+ stretches, dispatches 1 in 3.0 us, 3 in "):
-        times_of([*ROUNDS[:2], *ROUNDS[3:]])
-
-
-def test_one_interval_of_the_fake_is_one_sample() -> None:
-    assert sampled([], 0, trace.INTERVAL_NS).values == (0.0, 3_000.0, 0.0)

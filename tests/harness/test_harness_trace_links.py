@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from fake_device import Kernel, sampled
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.clocks.trace import CALIBRATED, INTERVAL_NS, UNSEEN_BYTES, Copy
+from kernelcup_harness.clocks.trace import CALIBRATED, INTERVAL_NS, UNSEEN_BYTES
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from lanes import examples
+from properties import examples
 
 READ, WRITE, RECEIVE, SEND = range(4)
 OWN = 5_877.0
@@ -36,23 +37,48 @@ def watched(
 def copies(
     count: int, moved: Mapping[tuple[int, int], float], kernels: Sequence[Kernel] = ()
 ) -> list[tuple[float, float]]:
-    """Return first and last sample of each copy."""
     found = trace.copies(watched(count, moved, kernels), IDLE)
     return [(each.start_ns / INTERVAL_NS, each.end_ns / INTERVAL_NS - 1) for each in found]
 
 
-def test_an_idle_device_copies_nothing() -> None:
-    assert copies(20, {}) == []
+SHORT = Kernel(9 * INTERVAL_NS, 10 * INTERVAL_NS, dispatches=0)
+LONG = Kernel(4 * INTERVAL_NS, 14 * INTERVAL_NS)
+HALF = {(2, READ): 0.6 * MOST_READ, (17, READ): 0.6 * MOST_READ}
+APART = trace.IDLE_NS // INTERVAL_NS
+NEAR = Kernel(6 * INTERVAL_NS, 7 * INTERVAL_NS)
+COPIES: dict[str, tuple[Any, list[Kernel], Any]] = {
+    "an idle device copies nothing": ({}, [], []),
+    "a byte that is received over NVLink": ({(7, RECEIVE): 1.0}, [], [(7, 7)]),
+    "a byte that is sent": ({(7, SEND): 1.0}, [], [(7, 7)]),
+    "flags that are read over PCIe are no copy": ({(7, READ): UNSEEN_BYTES[READ]}, [], []),
+    "commands that are written neither": ({(7, WRITE): UNSEEN_BYTES[WRITE]}, [], []),
+    "from its first sample to its last": ({(7, SEND): 512.0, (18, SEND): 512.0}, [], [(7, 18)]),
+    "less than the counters' own writing": (
+        {(at, WRITE): -OWN if at % 2 else OWN for at in range(20)},
+        [],
+        [],
+    ),
+    "sent beside activity": ({(9, SEND): 65_536.0}, [LONG], [(9, 9)]),
+    "read beside activity": ({(9, READ): 65_536.0}, [LONG], [(9, 9)]),
+    "activity that counts as the driver's own hides none": ({(9, SEND): 65_536.0}, [SHORT], [(9, 9)]),
+    "what does not count is of one idle time": (HALF, [Kernel(9 * INTERVAL_NS, 11 * INTERVAL_NS)], []),
+    "so it is one copy there": (HALF, [], [(2, 17)]),
+    "nearer than stretches": ({(4, SEND): 8.0, (5 + APART, SEND): 8.0}, [NEAR], [(4, 5 + APART)]),
+    "as far apart as stretches": (
+        {(4, SEND): 8.0, (6 + APART, SEND): 8.0},
+        [NEAR],
+        [(4, 4), (6 + APART,) * 2],
+    ),
+}
 
 
-@pytest.mark.parametrize("link", [RECEIVE, SEND])
-def test_a_byte_of_user_data_over_nvlink_is_a_copy(link: int) -> None:
-    assert copies(20, {(7, link): 1.0}) == [(7, 7)]
+@pytest.mark.parametrize(("moved", "kernels", "found"), COPIES.values(), ids=COPIES)
+def test_copies_are_what_passes_over_links(moved: Any, kernels: list[Kernel], found: Any) -> None:
+    assert copies(20, moved, kernels) == found
 
 
-@pytest.mark.parametrize("link", [READ, WRITE])
-def test_flags_and_commands_over_pcie_are_no_copy(link: int) -> None:
-    assert copies(20, {(7, link): UNSEEN_BYTES[link]}) == []
+def test_activity_that_counts_as_the_drivers_own_is_cut_out() -> None:
+    assert trace.cut(watched(20, {}, [SHORT])) == []
 
 
 @pytest.mark.parametrize("link", [READ, WRITE])
@@ -62,10 +88,6 @@ def test_small_pieces_over_pcie_are_one_copy(link: int) -> None:
     # Less than half of what does not count is left out at each end.
     assert 3 <= begin <= 5
     assert 14 <= end <= 16
-
-
-def test_a_copy_is_from_its_first_sample_to_its_last() -> None:
-    assert copies(50, {(7, SEND): 512.0, (30, SEND): 512.0}) == [(7, 30)]
 
 
 def test_the_writing_of_the_counters_may_drift() -> None:
@@ -82,39 +104,10 @@ def test_the_writing_of_the_counters_may_drift_further_beside_a_long_activity() 
     assert copies(1_000, drifted | {(150, WRITE): 2 * UNSEEN_BYTES[WRITE]}, [kernel]) != []
 
 
-def test_samples_with_less_than_the_counters_own_writing_are_no_copy() -> None:
-    assert copies(40, {(at, WRITE): -OWN if at % 2 else OWN for at in range(40)}) == []
-
-
-def test_activity_does_not_hide_what_passes_over_links_beside_it() -> None:
-    kernel = Kernel(4 * INTERVAL_NS, 14 * INTERVAL_NS)
-    assert copies(20, {(9, SEND): 65_536.0}, [kernel]) == [(9, 9)]
-    assert copies(20, {(9, READ): 65_536.0}, [kernel]) == [(9, 9)]
-
-
-def test_activity_that_counts_as_the_drivers_own_hides_no_copy() -> None:
-    short = Kernel(9 * INTERVAL_NS, 10 * INTERVAL_NS, dispatches=0)
-    assert trace.cut(watched(20, {}, [short])) == []
-    assert copies(20, {(9, SEND): 65_536.0}, [short]) == [(9, 9)]
-
-
-def test_what_does_not_count_is_of_one_idle_time() -> None:
-    half = {(2, READ): 0.6 * MOST_READ, (17, READ): 0.6 * MOST_READ}
-    assert copies(20, half, [Kernel(9 * INTERVAL_NS, 11 * INTERVAL_NS)]) == []
-    assert copies(20, half) == [(2, 17)]
-
-
 def test_many_short_idle_times_make_few_copies() -> None:
     kernels = [Kernel(at * INTERVAL_NS, (at + 1) * INTERVAL_NS) for at in range(1, 3_000, 2)]
     sent = {(at, link): 4_096.0 for at in range(3_000) for link in (RECEIVE, SEND)}
     assert copies(3_000, sent, kernels) == [(0, 2_999)]
-
-
-def test_copies_that_are_as_far_apart_as_stretches_are_several() -> None:
-    apart = trace.IDLE_NS // INTERVAL_NS
-    kernel = Kernel(6 * INTERVAL_NS, 7 * INTERVAL_NS)
-    assert copies(20, {(4, SEND): 8.0, (5 + apart, SEND): 8.0}, [kernel]) == [(4, 5 + apart)]
-    assert copies(20, {(4, SEND): 8.0, (6 + apart, SEND): 8.0}, [kernel]) == [(4, 4), (6 + apart,) * 2]
 
 
 @settings(max_examples=examples(200))
@@ -142,7 +135,3 @@ def test_only_the_counters_writing_over_pcie_is_the_devices_own() -> None:
 
 def test_a_sample_with_no_writing_does_not_lower_the_mean_alone() -> None:
     assert trace.idle_bytes(watched(CALIBRATED, {(5, WRITE): -OWN, (6, WRITE): OWN})) == IDLE
-
-
-def test_a_copy_says_when_its_samples_were() -> None:
-    assert trace.copies(watched(9, {(4, SEND): 8.0}), IDLE) == [Copy(4 * INTERVAL_NS, 5 * INTERVAL_NS)]

@@ -35,7 +35,6 @@ Kernel = Callable[[Any], Any]
 
 
 def no_records(module: str, name: str) -> type:
-    """Know no class, with the words of the task's."""
     raise values.BadTree(f"{module}.{name} is not defined in the task's files")
 
 
@@ -105,11 +104,9 @@ class Rig:
         self.other.send = changed  # type: ignore[method-assign, assignment]
 
     def call(self, data: Any, form: Form | None = None) -> Answer:
-        """Make a call, and open its answer."""
         return self.calls.open(self.calls.timed(data, form, timeout_s=LIMIT_S))
 
     def close(self) -> None:
-        """End the contestant."""
         self.channel.close()
         self._thread.join()
         self.other.close()
@@ -124,7 +121,6 @@ Rigging = Callable[..., Rig]
 
 @pytest.fixture
 def rigged() -> Iterator[Rigging]:
-    """Make rigs that are gone afterwards."""
     made: list[Rig] = []
     with fake_window() as shared:
 
@@ -155,17 +151,14 @@ def at_the_clock(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]) -
 
 
 def ones(count: int = 64) -> torch.Tensor:
-    """An input."""
     return torch.ones(count, dtype=torch.int32)
 
 
 def double(data: torch.Tensor) -> torch.Tensor:
-    """Be honest."""
     return data * 2
 
 
 def form_of(value: Any, *, in_place: bool = False) -> Form:
-    """Return the form of answers like a value."""
     return Form.of(value, in_place=in_place)
 
 
@@ -252,29 +245,15 @@ def saying(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return change
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        0,
-        HEAP - 256,
-        HEAP + addresses.GRANULE - 128,
-        HEAP + addresses.GRANULE,
-        HEAPS["rival"],
-        INPUTS + 256,
-        INPUTS + 4096 + 64,
-        INPUTS - 256,
-        (1 << 61) - 1,
-    ],
-)
-def test_an_answer_at_addresses_that_are_not_its_own_is_refused_by_name(
-    rigged: Rigging, address: int
-) -> None:
-    rig = rigged(ones(), double)
-    rig.answering(saying(address=address))
-    with pytest.raises(CallFailed, match="a tensor of the answer, which is not on the device") as failure:
-        rig.call(ones())
-
-    assert failure.value.kind == "output"
+def test_an_answer_at_addresses_that_are_not_its_own_is_refused_by_name(rigged: Rigging) -> None:
+    rig, end = rigged(ones(), double), HEAP + addresses.GRANULE
+    wrong = [0, HEAP - 256, end - 128, end, HEAPS["rival"], INPUTS + 256, INPUTS + 4096 + 64, INPUTS - 256]
+    told = iter([*wrong, (1 << 61) - 1])
+    rig.answering(lambda reply: saying(address=next(told))(reply))
+    for _ in range(len(wrong) + 1):
+        with pytest.raises(CallFailed, match="a tensor of the answer, which is not on the device") as failure:
+            rig.call(ones())
+        assert failure.value.kind == "output"
 
 
 def test_the_input_of_another_place_is_no_answer(rigged: Rigging) -> None:
@@ -411,7 +390,6 @@ def test_an_answer_that_no_tree_can_hold_is_of_the_wrong_form(rigged: Rigging) -
 
 
 def into(data: Any) -> torch.Tensor:
-    """Write twice the first tensor into the second."""
     data[1][...] = data[0] * 2
     return data[1]
 
@@ -480,21 +458,6 @@ def test_an_answer_shares_what_its_addresses_say(rigged: Rigging) -> None:
     answer = rig.call(data)
 
     assert answer.shared_inputs == (0, 2)
-
-
-def test_more_tensors_than_the_judge_reads_are_of_the_wrong_form(rigged: Rigging) -> None:
-    rig = rigged(ones(), lambda data: [data] * 1_025)
-
-    with pytest.raises(CallFailed, match="the call returned 1025 tensors") as failure:
-        rig.call(ones())
-    assert failure.value.kind == "output"
-
-
-def test_an_answer_of_its_own_shares_nothing(rigged: Rigging) -> None:
-    rig = rigged(ones(), lambda data: [data * 2, (data * 3)[10:], torch.empty(0), torch.empty(0)])
-    answer = rig.call(ones())
-
-    assert answer.shared_inputs == ()
 
 
 def test_many_tensors_in_the_same_memory_are_no_breach_of_the_protocol(rigged: Rigging) -> None:

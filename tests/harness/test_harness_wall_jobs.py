@@ -78,8 +78,6 @@ def check_by_the_wall_clock(events: list[dict[str, Any]]) -> None:
     """An accepted case that is ranked by the wall clock, with the finding that explains it."""
     (case,) = cases(events)
     assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
-    assert case.timing is not None
-    assert case.timing.audit is not None
     assert case.timing.audit.level is TrustLevel.WALL_CLOCK
     assert not case.timing.audit.captured
     # Nothing is subtracted.
@@ -97,15 +95,13 @@ def test_calls_that_cannot_be_captured_are_made_in_the_window(tmp_path: Path, co
 
 
 class Fails(FakeHands):
-    """Cannot capture, for a reason of this test."""
-
     reason = WhyNot.UNKNOWN
 
     def capture(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         raise NotReplayed(self.reason)
 
 
-@pytest.mark.parametrize("reason", sorted(NOT_IN_WINDOW))
+@pytest.mark.parametrize("reason", [WhyNot.HOST_OUTPUT, pytest.param(WhyNot.MEMORY, marks=pytest.mark.jobs)])
 def test_calls_that_do_not_fit_into_the_window_go_through_the_hosts_memory(
     tmp_path: Path, counted: Counted, reason: WhyNot
 ) -> None:
@@ -157,7 +153,6 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
     check_by_the_wall_clock(events)
     (case,) = cases(events)
     assert kinds == [WindowCalls]
-    assert case.timing is not None
     assert case.timing.overhead_ns is not None
     assert case.timing.overhead_ns > 0
 
@@ -171,7 +166,6 @@ def test_the_overhead_of_calls_in_the_window_is_not_that_of_calls_through_the_ho
 
     check_by_the_wall_clock(events)
     (case,) = cases(events)
-    assert case.timing is not None
     assert case.timing.overhead_ns is None
 
 
@@ -179,8 +173,6 @@ def test_a_replayed_time_has_no_overhead_of_a_call(tmp_path: Path) -> None:
     events, _ = judged_in_room(replayed(HONEST), tmp_path)
 
     (case,) = cases(events)
-    assert case.timing is not None
-    assert case.timing.audit is not None
     assert case.timing.audit.captured
     assert case.timing.overhead_ns is None
 
@@ -229,14 +221,11 @@ def test_a_write_beside_an_output_in_the_window_is_rejected(tmp_path: Path, coun
 
 
 class Unmapping:
-    """A machine without a window."""
-
     def __init__(self, _part: float) -> None:
         raise NotReplayed(WhyNot.NO_WINDOW, "no VMM")
 
 
 def a_session(monkeypatch: pytest.MonkeyPatch, kind: Any) -> tuple[Session, list[Any]]:
-    """A session without a timer, and its messages."""
     monkeypatch.setattr(session, "GpuMapping", kind)
     told: list[Any] = []
     runner: Any = SimpleNamespace(tell=told.append)
@@ -255,7 +244,6 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
     )
 
     assert found.calls(RANKED, PLANNED) is None
-    assert found.finding is not None
     assert found.finding.code == NOT_REPLAYED
     assert "(no VMM)" in found.finding.text
     assert told[-1].environment["clean_room"]["reason"] == "no_window"
@@ -265,8 +253,6 @@ SOURCE = SimpleNamespace(line=None, heap=range(0))
 
 
 class StubRoom:
-    """A room that was laid out, and has waited."""
-
     waited_s = 3.0
     made = object()
 
@@ -300,7 +286,6 @@ def test_time_spent_waiting_for_calls_in_the_window_is_the_submissions(
 
 
 def a_room(monkeypatch: pytest.MonkeyPatch, form: Form | None, place_bytes: int) -> CleanRoom:
-    """A room with one case that was laid out."""
     given: dict[str, Any] = dict.fromkeys(("timer", "chance", "remaining", "record_type"), None)
     checks = SimpleNamespace(form=lambda _place: form)
     room = CleanRoom(

@@ -54,7 +54,6 @@ WAIT_NS = 5e6
 def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) -> None:
     (case,) = cases(judged(ranked(HONEST, backend=backend), tmp_path))
     assert case.verdict is Verdict.ACCEPTED
-    assert case.timing is not None
     audit = Audit(score_ns=case.timing.raw_ns, level=TrustLevel.WALL_CLOCK)
     assert case.timing.audit == audit
     # Nothing is subtracted.
@@ -68,7 +67,6 @@ def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) ->
 
 def test_a_false_clock_changes_its_own_figure_only(warm: Run) -> None:
     (case,) = warm(ranked(FALSE_CLOCK)).stages[-1].cases
-    assert case.timing is not None
     assert case.timing.score_ns > WAIT_NS
     assert max(case.timing.own_ns) < WAIT_NS
 
@@ -97,7 +95,6 @@ def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: p
 
 def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level(warm: Run) -> None:
     (case,) = warm(ranked(HONEST, mode=Mode.BENCHMARK)).stages[-1].cases
-    assert case.timing is not None
     assert case.timing.audit is None
     assert len(case.timing.own_ns) == len(case.timing.samples_ns)
     assert case.timing.overhead_ns is not None
@@ -145,13 +142,11 @@ class FakeCaller:
 
 
 def stage(count: int, *, timed: bool = True) -> Stage:
-    """Return a stage of so many cases."""
     planned = [PlannedCase(index=index, parameters={}, hidden=False) for index in range(count)]
     return Stage(name=StageName.RANKED, cases=planned, limit_s=10.0, timed=timed)
 
 
 def of_host(caller: FakeCaller) -> Calls:
-    """Return a caller as what makes calls."""
     return cast("Calls", caller)
 
 

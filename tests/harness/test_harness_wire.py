@@ -28,7 +28,7 @@ from kernelcup_harness.wire import aliasing, decode, records, sparse
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder
 from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
-from lanes import examples
+from properties import examples
 
 Pair = collections.namedtuple("Pair", "left right")
 INT64_MAX = 2**63 - 1
@@ -45,25 +45,19 @@ class Config:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
-    """A record that cannot be changed."""
-
     value: Any
 
 
 @dataclasses.dataclass
 class Picky:
-    """A record that refuses some values."""
-
     size: int
 
     def __post_init__(self) -> None:
-        """Refuse."""
         if self.size < 0:
             raise RuntimeError("a size below zero")
 
 
 def find_record(module: str, name: str) -> type:
-    """Find the classes of this file only."""
     found = globals().get(name)
     if module != __name__ or not isinstance(found, type):
         raise BadTree(f"no class {module}.{name}")
@@ -98,13 +92,11 @@ class Wire:
         return Decoder(self.arena, body[1], find_record, dense=dense).value(body[0])
 
     def decode(self, tree: Any, table: Any = (), *, dense: bool = True) -> Any:
-        """Return what a tree is decoded to."""
         return Decoder(self.arena, list(table), find_record, dense=dense).value(tree)
 
 
 @pytest.fixture
 def line() -> Iterator[Wire]:
-    """An arena with a decoder and an encoder."""
     made = Wire()
     yield made
     made.arena.close()
@@ -143,33 +135,10 @@ def same_tensor(left: torch.Tensor, right: torch.Tensor) -> bool:
 # Round trips
 
 
-SCALARS = [
-    None,
-    True,
-    False,
-    0,
-    -1,
-    2**200,
-    -(2**63),
-    0.0,
-    -0.0,
-    0.1,
-    5e-324,
-    1.7976931348623157e308,
-    math.nan,
-    math.inf,
-    -math.inf,
-    1 + 2j,
-    complex(math.nan, -math.inf),
-    "",
-    "text",
-    "Grüße \x00 \u2028 \ud800",
-    torch.float16,
-    torch.int64,
-    torch.float8_e4m3fn,
-    torch.device("cpu"),
-    torch.device("cuda", 0),
-]
+SCALARS = [None, True, False, 0, -1, 2**200, -(2**63), 1 + 2j, complex(math.nan, -math.inf)]
+SCALARS += [0.0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, math.nan, math.inf, -math.inf]
+SCALARS += ["", "text", "Grüße \x00 \u2028 \ud800", torch.float16, torch.int64, torch.float8_e4m3fn]
+SCALARS += [torch.device("cpu"), torch.device("cuda", 0)]
 
 
 @pytest.mark.parametrize("value", SCALARS, ids=repr)
@@ -239,7 +208,6 @@ def test_an_answer_whose_indices_lie_outside_is_refused_and_an_input_is_not_look
     form = records.kind_of(value)
     names = records.record_fields(value)
     assert isinstance(form, sparse.Sparse)
-    assert names is not None
     parts = {name: records.part(value, name).contiguous() for name in names}
     outside = form.built({**parts, names[-2]: parts[names[-2]] + 100})
     line.carry(outside)
@@ -255,25 +223,17 @@ def test_an_answer_that_says_that_its_indices_are_in_order_has_to_have_them_in_o
         line.carry(claimed.built(parts), dense=True)
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        {"t": ["sparse_csr", [1], False], "v": {}},
-        {"t": ["sparse_csr", [1], False], "v": {"crow_indices()": {"k": "none"}}},
-        {"t": ["strided", [1], False], "v": {}},
-        {"t": ["float32", [1], False], "v": {}},
-        {"t": ["sparse_coo", [-1], False], "v": {}},
-        {
-            "t": ["sparse_coo", [1], False],
-            "v": {name: {"k": "int", "v": 0} for name in sparse.PARTS["sparse_coo"]},
-        },
-        {"t": ["sparse_coo"], "v": {}},
-        {"t": None, "v": {}},
-        {"t": ["sparse_coo", [1], False], "v": []},
-        {},
-    ],
-    ids=repr,
-)
+COO: dict[str, Any] = {name: {"k": "int", "v": 0} for name in sparse.PARTS["sparse_coo"]}
+NO_SPARSE: list[dict[str, Any]] = [
+    *({"t": [each, [1], False], "v": {}} for each in ("sparse_csr", "strided", "float32")),
+    {"t": ["sparse_csr", [1], False], "v": {"crow_indices()": {"k": "none"}}},
+    *({"t": ["sparse_coo", [1], False], "v": each} for each in (COO, [])),
+    *({"t": each, "v": {}} for each in (["sparse_coo", [-1], False], ["sparse_coo"], None)),
+    {},
+]
+
+
+@pytest.mark.parametrize("node", NO_SPARSE, ids=repr)
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_sparse_tensor_that_is_none_is_refused(line: Wire, node: dict[str, Any], dense: bool) -> None:
     with pytest.raises(BadTree):
@@ -281,7 +241,6 @@ def test_a_sparse_tensor_that_is_none_is_refused(line: Wire, node: dict[str, Any
 
 
 def tensors() -> dict[str, torch.Tensor]:
-    """Return a tensor of each kind that may cross."""
     base = torch.arange(24.0).reshape(2, 3, 4)
     return {
         "bool": torch.tensor([True, False, True]),
@@ -378,12 +337,6 @@ def test_an_array_of_an_answer_crosses_densely_laid_out(line: Wire) -> None:
         np.testing.assert_array_equal(arrived, sent)
 
 
-def test_an_array_that_occurs_twice_arrives_as_views_of_one(line: Wire) -> None:
-    array = ARRAYS["floats"]
-    first, second = line.carry([array, array])
-    assert np.shares_memory(first, second)
-
-
 @pytest.mark.parametrize(
     "value",
     [np.float32(0.1), np.float16("nan"), np.int64(-5), np.bool_(True), np.complex64(1j), b"", b"\0\xff"],
@@ -430,15 +383,8 @@ def test_neighbours_in_the_arena_do_not_touch(line: Wire) -> None:
     assert same(values, line.carry(values))
 
 
-LEAVES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.complex_numbers(),
-    st.text(),
-    st.sampled_from(list(tensors().values())),
-)
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.complex_numbers(), st.text())
+LEAVES |= st.sampled_from(list(tensors().values()))
 KEYS = st.one_of(st.text(), st.integers(), st.none())
 VALUES = st.recursive(
     LEAVES,
@@ -484,8 +430,6 @@ class Subclass(torch.Tensor):
 
 
 class Colour(enum.IntEnum):
-    """An int that is more than an int."""
-
     RED = 1
 
 
@@ -534,23 +478,6 @@ def test_what_cannot_be_carried_is_refused_with_its_path(value: Any, path: str, 
     assert what in str(refusal.value)
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
-    ring: list[Any] = []
-    ring.append(ring)
-    with pytest.raises(CannotCarry):
-        Encoder().tree(ring)
-
-
-@pytest.mark.parametrize("kind", ["meta", "subclass"])
-def test_the_contiguous_form_leaves_odd_tensors_to_the_encoder(kind: str) -> None:
-    odd = {
-        "meta": lambda: torch.ones(2, device="meta"),
-        "subclass": lambda: torch.ones(2).as_subclass(Subclass),
-    }[kind]()
-    with pytest.raises(CannotCarry):
-        wire.output_nbytes([odd], "output")
-
-
 def test_tensors_beyond_the_arena_are_refused(line: Wire) -> None:
     encoder = Encoder()
     encoder.tree(torch.ones(1 << 16))
@@ -583,51 +510,28 @@ def test_the_plain_entry_is_accepted(line: Wire) -> None:
     assert line.decode(TENSOR, [entry()]).shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dtype": "float31"},
-        {"dtype": None},
-        {"dtype": ["float32"]},
-        {"dtype": "float64"},
-        {"shape": [2, -2]},
-        {"shape": [-2, -2]},
-        {"shape": [2.0, 2]},
-        {"shape": [True, 4], "strides": [4, 1]},
-        {"shape": "22"},
-        {"shape": None},
-        {"shape": 4},
-        {"shape": [2]},
-        {"shape": [2**61, 2**61], "strides": [2**61, 1]},
-        {"shape": [2**62], "strides": [1]},
-        {"shape": [2**31, 2**31], "strides": [2**31, 1], "nbytes": 2**64},
-        {"shape": [1] * 100, "strides": [1] * 100, "nbytes": 4},
-        {"shape": [0, 2**61], "strides": [2**61, 1]},
-        {"strides": [-2, 1]},
-        {"strides": [1, 1]},
-        {"strides": [0, 0], "nbytes": 4},
-        {"strides": [2**60, 1]},
-        {"offset": -1},
-        {"offset": 0},
-        {"offset": wire.GUARD_BYTES + wire.ALIGNMENT},
-        {"offset": 1 << 16},
-        {"offset": (1 << 16) - 15},
-        {"offset": 2**62},
-        {"offset": "0"},
-        {"offset": 0.0},
-        {"offset": None},
-        {"nbytes": 15},
-        {"nbytes": 17},
-        {"nbytes": -16},
-        {"nbytes": True},
-        {"device": "cuda:1"},
-        {"device": "meta"},
-        {"device": "cuda"},
-        {"device": None},
-        {"device": "cpu" * 1000},
-    ],
-    ids=repr,
-)
+UNFIT: list[dict[str, Any]] = [
+    *({"dtype": each} for each in ("float31", None, ["float32"], "float64")),
+    *({"shape": each} for each in ([2, -2], [-2, -2], [2.0, 2], "22", None, 4, [2])),
+    {"shape": [True, 4], "strides": [4, 1]},
+    {"shape": [2**61, 2**61], "strides": [2**61, 1]},
+    {"shape": [2**62], "strides": [1]},
+    {"shape": [2**31, 2**31], "strides": [2**31, 1], "nbytes": 2**64},
+    {"shape": [1] * 100, "strides": [1] * 100, "nbytes": 4},
+    {"shape": [0, 2**61], "strides": [2**61, 1]},
+    {"strides": [0, 0], "nbytes": 4},
+    *({"strides": each} for each in ([-2, 1], [1, 1], [2**60, 1])),
+    *(
+        {"offset": each}
+        for each in (-1, 0, wire.GUARD_BYTES + wire.ALIGNMENT, 1 << 16, (1 << 16) - 15, 2**62)
+    ),
+    *({"offset": each} for each in ("0", 0.0, None)),
+    *({"nbytes": each} for each in (15, 17, -16, True)),
+    *({"device": each} for each in ("cuda:1", "meta", "cuda", None, "cpu" * 1000)),
+]
+
+
+@pytest.mark.parametrize("changes", UNFIT, ids=repr)
 def test_an_entry_that_does_not_fit_is_refused(line: Wire, changes: dict[str, Any]) -> None:
     with pytest.raises(BadTree):
         line.decode(TENSOR, [entry(**changes)])
@@ -639,22 +543,6 @@ def test_an_entry_without_a_part_is_refused(line: Wire, key: str) -> None:
     del bad[key]
     with pytest.raises(BadTree):
         line.decode(TENSOR, [bad])
-
-
-def test_a_tensor_on_a_gpu_that_is_not_there_is_refused(line: Wire) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(BadTree):
-        line.decode(TENSOR, [entry(device="cuda:0")])
-
-
-def test_an_empty_tensor_of_a_great_shape_is_accepted_or_refused_but_costs_nothing(line: Wire) -> None:
-    shape = [0, 2**40]
-    try:
-        value = line.decode(TENSOR, [entry(shape=shape, strides=[2**40, 1], nbytes=0)])
-    except BadTree:
-        return
-    assert value.numel() == 0
 
 
 def test_entries_that_overlap_do_not_multiply_the_memory_of_the_reader(line: Wire) -> None:
@@ -673,57 +561,24 @@ def test_the_reader_of_outputs_does_not_follow_a_wish_for_gradients(line: Wire) 
     assert not value.requires_grad
 
 
-BAD_TREES = [
-    None,
-    5,
-    "text",
-    [],
-    {},
-    {"k": None},
-    {"k": ["list"]},
-    {"k": "module"},
-    {"k": "tensor"},
-    {"k": "tensor", "i": -1},
-    {"k": "tensor", "i": 5},
-    {"k": "tensor", "i": True},
-    {"k": "tensor", "i": "0"},
-    {"k": "tensor", "i": 2**70},
-    {"k": "int", "v": True},
-    {"k": "int", "v": 1.0},
-    {"k": "int", "v": "1"},
-    {"k": "bool", "v": 1},
-    {"k": "str", "v": None},
-    {"k": "str"},
-    {"k": "float", "v": 1.5},
-    {"k": "float", "v": "one"},
-    {"k": "float", "v": "0x1p99999"},
-    {"k": "complex", "v": ["0x1p0"] * 3},
-    {"k": "complex", "v": 1},
-    {"k": "dtype", "v": "no"},
-    {"k": "dtype", "v": {}},
-    {"k": "device", "v": "bogus"},
-    {"k": "device", "v": "cuda:-1"},
-    {"k": "device", "v": "cpu:99999999999"},
-    {"k": "device", "v": ""},
-    {"k": "device", "v": None},
-    {"k": "device", "v": ["cpu"]},
-    {"k": "list", "v": 5},
-    {"k": "list", "v": None},
-    {"k": "list", "v": [5]},
-    {"k": "list", "v": {"a": 1}},
-    {"k": "dict", "v": [[1]]},
-    {"k": "dict", "v": [1]},
-    {"k": "dict", "v": {"a": 1}},
-    {"k": "dict", "v": [[{"k": "list", "v": []}, {"k": "none"}]]},
-    {"k": "dict", "v": [[{"k": "dict", "v": []}, {"k": "none"}]]},
-    {"k": "record", "v": {}},
-    {"k": "record", "t": "abc", "v": {}},
-    {"k": "record", "t": [__name__, "Derived"], "v": {}},
-    {"k": "record", "t": [__name__, "Pair"], "v": {}},
+NONE = {"k": "none"}
+BAD_TREES: list[Any] = [
+    *(None, 5, "text", [], {}, {"k": None}, {"k": ["list"]}, {"k": "module"}, {"k": "tensor"}, {"k": "str"}),
+    *({"k": "tensor", "i": each} for each in (-1, 5, True, "0", 2**70)),
+    *({"k": "int", "v": each} for each in (True, 1.0, "1")),
+    *({"k": "bool", "v": 1}, {"k": "str", "v": None}),
+    *({"k": "float", "v": each} for each in (1.5, "one", "0x1p99999")),
+    *({"k": "complex", "v": each} for each in (["0x1p0"] * 3, 1)),
+    *({"k": "dtype", "v": each} for each in ("no", {})),
+    *({"k": "device", "v": each} for each in ("bogus", "cuda:-1", "cpu:99999999999", "", None, ["cpu"])),
+    *({"k": "list", "v": each} for each in (5, None, [5], {"a": 1})),
+    *({"k": "dict", "v": each} for each in ([[1]], [1], {"a": 1}, [[{"k": "list", "v": []}, NONE]])),
+    {"k": "dict", "v": [[{"k": "dict", "v": []}, NONE]]},
+    *({"k": "record", "v": {}}, {"k": "record", "t": "abc", "v": {}}),
+    *({"k": "record", "t": [__name__, each], "v": {}} for each in ("Derived", "Pair", "Config")),
     {"k": "record", "t": [__name__, "Pair"], "v": []},
-    {"k": "record", "t": [__name__, "Pair"], "v": {"left": {"k": "none"}, "up": {"k": "none"}}},
-    {"k": "record", "t": [__name__, "Config"], "v": {}},
-    {"k": "record", "t": [__name__, "Frozen"], "v": {"value": {"k": "none"}, "other": {"k": "none"}}},
+    {"k": "record", "t": [__name__, "Pair"], "v": {"left": NONE, "up": NONE}},
+    {"k": "record", "t": [__name__, "Frozen"], "v": {"value": NONE, "other": NONE}},
 ]
 
 
@@ -790,22 +645,11 @@ def test_an_answer_cannot_replace_what_its_class_has(line: Wire) -> None:
     assert arrived["tolerance"] == 1e9
 
 
-def test_both_parts_of_a_maximum_arrive(line: Wire) -> None:
-    tree = Encoder().tree(torch.max(torch.ones(2, 3), dim=1))
-    assert (tree["k"], len(tree["v"])) == ("tuple", 2)
-
-
 @pytest.mark.parametrize("name", ["extra", "__class__", "__dict__", "name\x00"])
 def test_a_record_gets_no_field_that_its_class_does_not_have(line: Wire, name: str) -> None:
     fields = {"values": {"k": "none"}, name: {"k": "dict", "v": []}}
     with pytest.raises(BadTree):
         line.decode({"k": "record", "t": [__name__, "Config"], "v": fields})
-
-
-def test_a_record_without_one_of_its_fields_is_refused(line: Wire) -> None:
-    tree = {"k": "record", "t": [__name__, "Config"], "v": {"values": {"k": "none"}}}
-    with pytest.raises(BadTree):
-        line.decode(tree)
 
 
 @pytest.mark.parametrize("table", [None, {}, "table", 5, [None], [[]], ["entry"], [5], [{}]], ids=repr)
@@ -978,36 +822,15 @@ def test_an_arena_has_whole_pages_and_is_adopted_with_its_size() -> None:
 # Helpers
 
 
-def test_the_contiguous_form_is_dense_and_plain() -> None:
-    value = {"a": (torch.ones(2, 3).t().requires_grad_(), [Frozen(torch.ones(4)[::2])]), "b": Pair(1, None)}
-    made = wire.contiguous(value)
-    assert made["a"][0].is_contiguous()
-    assert not made["a"][0].requires_grad
-    assert made["a"][1][0].value.is_contiguous()
-    assert made["b"] == Pair(1, None)
-
-
 def test_the_size_of_a_value_is_what_its_contiguous_form_takes() -> None:
     assert wire.output_nbytes(torch.ones(2).expand(1000, 2)) == 8192 + 2 * wire.GUARD_BYTES
     with pytest.raises(CannotCarry, match="output"):
         wire.output_nbytes({1}, "output")
 
 
-@pytest.mark.parametrize(
-    ("value", "finite"),
-    [
-        (1, True),
-        (1.5, True),
-        (10**400, True),
-        (True, False),
-        (math.nan, False),
-        (math.inf, False),
-        ("1", False),
-    ],
-    ids=str.split("int float huge bool nan inf str"),
-)
-def test_finite_numbers_are_told_from_others(value: object, finite: bool) -> None:
-    assert differences.is_finite_number(value) is finite
+def test_finite_numbers_are_told_from_others() -> None:
+    assert all(map(differences.is_finite_number, (1, 1.5, 10**400)))
+    assert not any(map(differences.is_finite_number, (True, math.nan, math.inf, "1")))
 
 
 def test_a_class_is_found_by_its_dotted_name() -> None:

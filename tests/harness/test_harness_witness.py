@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fake_device import APART_NS, COPY, COPY_NS, FakeDevice, FakeSampler, Locked
+from fake_device import APART_NS, FakeDevice, FakeSampler, Locked
 
 from kernelcup_harness import witness_process
 from kernelcup_harness.clocks import trace
@@ -33,7 +33,6 @@ from kernelcup_harness.window.reasons import Failure, NoCounters
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Message, pack, unpack
 
-KEY = ("submission", 0)
 CALL_NS = 9_000
 
 
@@ -54,26 +53,22 @@ def serving(make: Callable[[], Sampler]) -> Iterator[Channel]:
 
 @pytest.fixture
 def device() -> FakeDevice:
-    """What is watched."""
     return FakeDevice()
 
 
 @pytest.fixture
 def line(device: FakeDevice) -> Iterator[TimerLine]:
-    """The judge's line to a witness of a device."""
     with serving(lambda: FakeSampler(device)) as channel:
         found = TimerLine(channel)
-        assert found.greet(5.0) == ""
+        assert found.greet(30.0) == ""
         yield found
 
 
 def ask(line: TimerLine, request: Message, expected: type[Message]) -> Any:
-    """Ask within the time that a test has."""
     return line.ask(request, expected, timeout_s=30.0)
 
 
 def watched(line: TimerLine, work: Callable[[], None]) -> Seen:
-    """Have some work watched."""
     ask(line, Watch(), Watching)
     work()
     ask(line, StopWatch(), Stopped)
@@ -88,12 +83,6 @@ def test_the_witness_says_what_the_device_did_in_a_watch(line: TimerLine, device
     assert end - start == pytest.approx(CALL_NS)
     assert work == [3]
     assert watched(line, lambda: None).stretches == []
-
-
-def test_what_was_seen_can_be_told_again_until_the_next_watch(line: TimerLine, device: FakeDevice) -> None:
-    seen = watched(line, lambda: device.work(CALL_NS))
-
-    assert ask(line, Tell(), Seen) == seen
 
 
 def test_a_watch_that_is_too_long_is_refused_and_the_next_one_is_not(
@@ -116,26 +105,10 @@ def test_more_stretches_than_a_message_holds_are_refused(line: TimerLine, device
     assert refused.value.name is Failure.NOT_SEEN
 
 
-class Skipping(FakeSampler):
-    """Loses samples without a word."""
-
-    def read(self) -> list[Any]:
-        return super().read()[::2]
-
-
-def test_samples_that_are_missing_are_refused(device: FakeDevice) -> None:
-    with serving(lambda: Skipping(device)) as channel:
-        line = TimerLine(channel)
-        line.greet(5.0)
-        with pytest.raises(TimerRefused, match="missing") as refused:
-            watched(line, lambda: device.work(CALL_NS))
-    assert refused.value.name is Failure.NOT_SEEN
-
-
 def test_locked_counters_are_told_in_the_hello_and_with_each_refusal(device: FakeDevice) -> None:
     with serving(lambda: Locked(device)) as channel:
         line = TimerLine(channel)
-        assert "INSUFFICIENT_PRIVILEGES" in line.greet(5.0)
+        assert "INSUFFICIENT_PRIVILEGES" in line.greet(30.0)
         for request, expected in ((Watch(), Watching), (StopWatch(), Stopped), (Tell(), Seen)):
             with pytest.raises(TimerRefused, match="INSUFFICIENT_PRIVILEGES") as refused:
                 ask(line, request, expected)
@@ -147,7 +120,7 @@ def test_a_library_that_lacks_a_function_is_told_in_the_hello() -> None:
         raise AttributeError("undefined symbol: cuptiPmSamplingEnable")
 
     with serving(lacking) as channel:
-        assert "cuptiPmSamplingEnable" in TimerLine(channel).greet(5.0)
+        assert "cuptiPmSamplingEnable" in TimerLine(channel).greet(30.0)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +160,7 @@ def test_a_machine_without_counters_has_a_witness_that_says_so(monkeypatch: pyte
 
     monkeypatch.setattr(witness_process, "Sampler", refuse)
     with serving(witness_process.sampler) as channel:
-        assert TimerLine(channel).greet(5.0) == "no counters here"
+        assert TimerLine(channel).greet(30.0) == "no counters here"
     assert asked == [(trace.COUNTERS, trace.INTERVAL_NS, MOST_SAMPLES)]
 
 
@@ -196,10 +169,9 @@ def test_a_machine_without_counters_has_a_witness_that_says_so(monkeypatch: pyte
 
 @pytest.fixture
 def judges(device: FakeDevice) -> Iterator[witnessed.Witness]:
-    """The judge's witness of a device."""
     with serving(lambda: FakeSampler(device)) as channel:
         found = witnessed.Witness(channel, device)
-        assert found.greet(5.0) == ""
+        assert found.greet(30.0) == ""
         yield found
 
 
@@ -225,14 +197,6 @@ def test_calls_of_a_watch_have_their_times_and_answers_are_checked_once_it_is_ov
     assert checked == [len(device.kernels)]
 
 
-def test_a_graph_with_more_dispatches_than_nodes_has_its_preamble_added(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
-    call = parts(device, lambda: device.work(CALL_NS, 3), nodes=2)
-
-    assert judges.watch([call], lambda: None) == pytest.approx([CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS])
-
-
 def vanish(device: FakeDevice) -> None:
     """Make a call after which the device works right into the judge's mark."""
     device.work(CALL_NS)
@@ -254,35 +218,6 @@ def test_three_unreadable_watches_in_a_row_are_the_machines_error(
         judges.watch([bad], lambda: None)
 
 
-def test_what_the_judge_does_beside_a_call_may_differ_from_time_to_time(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
-    calls = [
-        Round(
-            nodes=1,
-            before=device.sweep,
-            call=lambda ns=ns: device.work(ns),  # type: ignore[misc]
-            after=lambda copies=copies: [device.work(COPY_NS, COPY) for _ in range(copies)],  # type: ignore[misc]
-        )
-        for ns, copies in ((CALL_NS, 2), (5_000, 1), (7_000, 9))
-    ]
-    assert judges.watch(calls, lambda: None) == pytest.approx(
-        [ns - trace.SPAN_NS for ns in (CALL_NS, 5_000, 7_000)]
-    )
-
-
-def test_another_programs_kernel_makes_a_call_longer_and_none_shorter(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
-    def haunted() -> None:
-        device.work(CALL_NS)
-        device.work(COPY_NS)
-
-    assert judges.watch([parts(device, haunted, nodes=2)], lambda: None) == pytest.approx(
-        [CALL_NS + APART_NS + COPY_NS - trace.SPAN_NS]
-    )
-
-
 def test_no_two_marks_are_alike_by_more_than_chance() -> None:
     marks = [witnessed.drawn() for _ in range(400)]
     assert len(set(marks)) == len(marks)
@@ -290,13 +225,10 @@ def test_no_two_marks_are_alike_by_more_than_chance() -> None:
 
 
 class Lying:
-    """A witness that answers nonsense."""
-
     def __init__(self, stretches: list[list[float]]) -> None:
         self.stretches = stretches
 
     def serve(self, channel: Channel) -> None:
-        """Answer one watch."""
         for reply in (Watching(), Stopped(), Seen(stretches=self.stretches)):
             frame = channel.receive()
             channel.send({"id": frame["id"], **pack(reply)})

@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.results import trimmed_mean
 from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
-from lanes import examples
+from properties import examples
 
 SEEN_NS = CALL_NS - SPAN_NS
 VERIFIED = 4
@@ -43,7 +43,6 @@ def judged(
     hands: type[FakeHands] = FakeHands,
     **changes: Any,
 ) -> tuple[list[dict[str, Any]], Any]:
-    """Judge a job with a witness."""
     return judged_in_room(replayed(**changes), folder, engine=engine, sampler=sampler, hands=hands)
 
 
@@ -54,14 +53,12 @@ def ended(events: list[dict[str, Any]]) -> tuple[str, str, str]:
 
 
 def accepted(events: list[dict[str, Any]]) -> CaseResult:
-    """The only case of a job that was accepted."""
     (case,) = cases(events)
     assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
     return case
 
 
 def fired(shared: Any) -> int:
-    """How many calls the start gun has timed."""
     return sum(entry[0] == "fire" for entry in shared.log)
 
 
@@ -69,8 +66,6 @@ def test_times_of_the_witness_rank(tmp_path: Path) -> None:
     events, shared = judged(tmp_path)
 
     timing = accepted(events).timing
-    assert timing is not None
-    assert timing.audit is not None
     assert timing.audit.level is TrustLevel.WITNESSED
     assert timing.audit.findings == []
     assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
@@ -96,7 +91,6 @@ def test_each_watched_call_has_an_input_of_its_own_and_is_checked(
     events, shared = judged(tmp_path)
 
     case = accepted(events)
-    assert case.timing is not None
     assert case.checks == fired(shared) + len(case.timing.samples_ns)
     own = {each[1] for each in made if each[1] < 1 << 20}
     assert len(own) >= len(case.timing.samples_ns) + len(case.timing.gun_ns)
@@ -107,18 +101,7 @@ def test_all_cases_of_a_job_are_watched(tmp_path: Path) -> None:
     events, _ = judged(tmp_path, benchmarks=sizes)
 
     for case in cases(events):
-        assert case.timing is not None
-        assert case.timing.audit is not None
         assert case.timing.audit.level is TrustLevel.WITNESSED
-
-
-def test_a_gun_that_is_a_little_quicker_as_with_waves_of_blocks_is_no_forgery(tmp_path: Path) -> None:
-    timing = accepted(judged(tmp_path, disagreeing(900))[0]).timing
-
-    assert timing is not None
-    assert timing.audit is not None
-    assert timing.score_ns == pytest.approx(SEEN_NS + 900, abs=2)
-    assert not [each for each in timing.audit.findings if each.quarantines]
 
 
 class Late(FakeEngine):
@@ -146,21 +129,20 @@ def test_a_gun_that_disagrees_with_the_witness_was_forged(tmp_path: Path, longer
     assert cases(events) == []
 
 
-@pytest.mark.parametrize("longer_ns", [400, -1_500])
-def test_a_gun_that_agrees_changes_nothing(tmp_path: Path, longer_ns: int) -> None:
+@pytest.mark.parametrize("longer_ns", [400, -1_500, 900])
+def test_a_gun_that_agrees_or_is_a_little_quicker_changes_nothing(tmp_path: Path, longer_ns: int) -> None:
+    """It is, with waves of blocks."""
     events, _ = judged(tmp_path, disagreeing(longer_ns))
 
     timing = accepted(events).timing
-    assert timing is not None
     assert timing.score_ns == pytest.approx(SEEN_NS + longer_ns, abs=2)
+    assert not [each for each in timing.audit.findings if each.quarantines]
 
 
 def test_a_witness_that_says_less_than_the_gun_makes_no_time_shorter(tmp_path: Path) -> None:
     events, _ = judged(tmp_path, disagreeing(-2_200))
 
     timing = accepted(events).timing
-    assert timing is not None
-    assert timing.audit is not None
     assert (timing.score_ns, timing.audit.level) == (CALL_NS, TrustLevel.REPLAYED)
     assert [each.code for each in timing.audit.findings] == ["witness_shorter"]
 
@@ -176,8 +158,9 @@ def firing(says: Any) -> type[FakeEngine]:
     return Fires
 
 
-@pytest.mark.parametrize("sampler", [FakeSampler, None])
-@pytest.mark.parametrize("says", [-5_000, EMPTY_NS - 1_600, 10**12])
+@pytest.mark.parametrize(
+    ("says", "sampler"), [(-5_000, None), (EMPTY_NS - 1_600, FakeSampler), (10**12, None)]
+)
 def test_times_that_are_impossible_were_forged(tmp_path: Path, says: int, sampler: Any) -> None:
     events, _ = judged(tmp_path, firing(says), sampler)
 
@@ -190,13 +173,10 @@ def test_a_call_may_be_as_short_as_an_empty_graph(tmp_path: Path) -> None:
     events, _ = judged(tmp_path, type("Short", (FakeEngine,), {"lasts_ns": 0}), None)
 
     timing = accepted(events).timing
-    assert timing is not None
     assert timing.score_ns == timed_replays.LEAST_NS
 
 
 class Rewritten(FakeEngine):
-    """Finds an end time written again."""
-
     def check(self) -> None:
         raise StampForged("an end time was written again after it had been read")
 
@@ -224,8 +204,6 @@ def test_after_three_unreadable_watches_in_a_row_the_gun_times_a_result_that_is_
     events, shared = judged(tmp_path, type("Always", (Haunted,), {"watches": 1_000}))
 
     timing = accepted(events).timing
-    assert timing is not None
-    assert timing.audit is not None
     assert (timing.audit.level, timing.score_ns) == (TrustLevel.REPLAYED, CALL_NS)
     assert {"unreadable", "not_witnessed"} <= {
         each.code for each in timing.audit.findings if each.quarantines
@@ -238,7 +216,6 @@ def test_a_watch_that_another_program_disturbs_is_made_again(tmp_path: Path) -> 
     events, shared = judged(tmp_path, type("Once", (Haunted,), {"watches": timed_replays.MOST_ROUNDS}))
 
     timing = accepted(events).timing
-    assert timing is not None
     assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
     assert [entry[0] for entry in shared.log].count("launch") == len(
         timing.samples_ns
@@ -249,8 +226,6 @@ def test_without_counters_calls_are_replayed_and_the_report_says_why(tmp_path: P
     events, shared = judged(tmp_path, sampler=Locked)
 
     timing = accepted(events).timing
-    assert timing is not None
-    assert timing.audit is not None
     assert (timing.audit.level, timing.score_ns) == (TrustLevel.REPLAYED, CALL_NS)
     assert timing.gun_ns == []
     found = room_of(events)
@@ -325,7 +300,6 @@ def test_a_late_call_is_made_again_with_an_input_that_it_has_not_seen(
     events, _ = judged(tmp_path, being_late({5, 6}), None)
 
     case = accepted(events)
-    assert case.timing is not None
     assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
     late, again, again_late = made[VERIFIED + 5 : VERIFIED + 8]
     before = made[: VERIFIED + 5]
@@ -415,8 +389,6 @@ def test_long_calls_rank_by_the_longer_of_gun_and_wall_clock(
     events, shared = judged(tmp_path, Noted)
 
     timing = accepted(events).timing
-    assert timing is not None
-    assert timing.audit is not None
     assert timing.audit.level is TrustLevel.WITNESSED
     assert timing.score_ns == pytest.approx(score_ns)
     assert not [entry for entry in shared.log if entry[0] == "launch"]
@@ -433,7 +405,6 @@ def finished(
     fired_at: dict[int, list[float]] | None = None,
     unreadable: int = 0,
 ) -> Audit:
-    """The audit of a case with these times."""
     room = timed_replays.TimedReplays.__new__(timed_replays.TimedReplays)
     room.offset_ns, room._wall_offset_ns = EMPTY_NS, 0.0
     room._witness = SimpleNamespace()  # type: ignore[assignment]
@@ -533,7 +504,7 @@ class Apart(FakeEngine):
 RIVAL = {"rival": HONEST}
 
 
-@pytest.mark.parametrize(("rival_ns", "verdict"), [(900, "faster"), (-900, "slower"), (0, "tied")])
+@pytest.mark.parametrize(("rival_ns", "verdict"), [(-900, "slower"), (0, "tied")])
 def test_a_duel_is_decided_by_what_the_witness_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rival_ns: int, verdict: str
 ) -> None:
@@ -678,7 +649,6 @@ def test_the_clocks_own_share_is_the_mean_of_many_empty_graphs(tmp_path: Path) -
     events, shared = judged(tmp_path, Scattered, None)
 
     timing = accepted(events).timing
-    assert timing is not None
     assert timing.offset_ns == pytest.approx(EMPTY_NS, abs=5)
     assert statistics.fmean(timing.samples_ns) == EMPTY_NS + CALL_NS
     assert shared.log.count(("empty",)) == timed_replays.EMPTIES

@@ -96,11 +96,11 @@ def test_a_bot_brings_the_display_name_with_the_account(client, person) -> None:
     assert (me["name"], me["shown_name"], me["identities"][0]["login"]) == ("ada", "Ada :: \U0001f40d", "ada")
 
 
-@pytest.mark.parametrize("value", ["discord", "discord:42", "discord::ada", ":42:ada", "Dis cord:42:ada"])
-def test_whom_to_act_for_has_one_form(client, person, value) -> None:
+def test_whom_to_act_for_has_one_form(client, person) -> None:
     bot = person("bot", Role.ADMIN)
-    answer = client.get("/api/v1/me", headers={**bot.headers, "X-KernelCup-Act-For": value})
-    assert answer.json()["error"]["code"] == "invalid_value"
+    for value in ("discord", "discord:42", "discord::ada", ":42:ada", "Dis cord:42:ada"):
+        answer = client.get("/api/v1/me", headers={**bot.headers, "X-KernelCup-Act-For": value})
+        assert answer.json()["error"]["code"] == "invalid_value", value
 
 
 def test_nobody_else_acts_for_others(client, person, db) -> None:

@@ -207,25 +207,17 @@ def test_a_machine_may_name_a_device_of_several_gpus_itself(bench: AgentBench) -
     assert bench.agent._device("H100x2") is pair
 
 
-@pytest.mark.parametrize(
-    ("offered", "lacking"),
-    [
+def test_an_agent_with_a_device_that_the_server_lacks_is_refused(bench: AgentBench) -> None:
+    hello = bench.agent._connection.hello
+    for offered, lacking in (
         ({"H1OO": 1}, "H1OO"),
         ({"H100": 1, "B200": 2, "A100": 1}, "A100, B200"),
         ({"cpu": 1, "emulated": 1}, "cpu, emulated"),
-        ({"H100": 1, "cpu": 1, "emulated": 1}, ""),
-        ({}, ""),
-    ],
-)
-def test_an_agent_with_a_device_that_the_server_lacks_is_refused(
-    bench: AgentBench, offered: dict[str, int], lacking: str
-) -> None:
-    if not lacking:
-        bench.agent._connection.hello(slots=offered, facts={})
-        return
-    text = f"has no device {lacking}; it has H100, MI300"
-    with pytest.raises(InvalidValue, match=text):
-        bench.agent._connection.hello(slots=offered, facts={})
+    ):
+        with pytest.raises(InvalidValue, match=f"has no device {lacking}; it has H100, MI300"):
+            hello(slots=offered, facts={})
+    for offered in ({"H100": 1, "cpu": 1, "emulated": 1}, {}):
+        hello(slots=offered, facts={})
 
 
 def test_a_machine_says_that_it_judges_once_the_service_has_let_it_in(bench: AgentBench) -> None:
@@ -404,18 +396,17 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_limits")
-@pytest.mark.parametrize(("size", "is_beside"), [(16_000, True), (1000, False)])
-def test_large_files_go_beside_their_report(bench: AgentBench, size: int, is_beside: bool) -> None:
-    body = os.urandom(size)
+def test_large_files_go_beside_their_report(bench: AgentBench) -> None:
+    bodies = (os.urandom(16_000), b"small")
     order, call = begin(bench)
-    bench.report(call, report_for(order, files=files_for(body, b"small")))
+    bench.report(call, report_for(order, files=files_for(*bodies)))
     result = RULES.outcome(bench.launcher, call, order)
     assert isinstance(result, LaunchResult), result
-    assert [not each.gz64 for each in result.report.files] == [is_beside, is_beside]
+    assert [not each.gz64 for each in result.report.files] == [True, True]
     assert outcome_row(bench, call).outcome is not None
     db = bench.platform.db
     kept = profile_files.keep(db, result.report, uploads=result.uploads)
-    assert [profile_files.content(db, kept, f"{n}.bin") for n in (0, 1)] == [body, b"small"]
+    assert tuple(profile_files.content(db, kept, f"{n}.bin") for n in (0, 1)) == bodies
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -578,20 +569,11 @@ def test_a_signature_of_any_letters_is_refused(bench: AgentBench, client) -> Non
     assert [client.put(where + each, content=b"x").status_code for each in ("", "0", "%C3%A9")] == [401] * 3
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"gpus": 5},
-        {"gpus": [{}]},
-        {"gpus": ["H100", 1]},
-        {"gpus": ["H" * 5000]},
-        {"driver": "5" * 5000},
-        {"cores": ["many"]},
-    ],
-)
-def test_an_agent_whose_facts_are_none_is_refused(bench: AgentBench, facts: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValue):
-        bench.agent._connection.hello(slots={}, facts=facts)
+def test_an_agent_whose_facts_are_none_is_refused(bench: AgentBench) -> None:
+    wrong = ({"gpus": 5}, {"gpus": [{}]}, {"gpus": ["H100", 1]}, {"gpus": ["H" * 5000]})
+    for facts in (*wrong, {"driver": "5" * 5000}, {"cores": ["many"]}):
+        with pytest.raises(InvalidValue):
+            bench.agent._connection.hello(slots={}, facts=facts)
     assert machines.list_machines(bench.platform.db, now=bench.platform.clock())
 
 

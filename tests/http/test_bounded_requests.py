@@ -109,17 +109,17 @@ def test_an_answer_names_the_first_places_and_how_many_more_there_are(client, pe
     assert error["message"].endswith("; and 40 more")  # of 60 keys
 
 
-def test_a_million_keys_are_one_error(client, person) -> None:
-    wrong = "{" + ",".join(f'"{number:x}":0' for number in range(300_000)) + "}"
+def test_very_many_keys_are_one_error(client, person) -> None:
+    wrong = "{" + ",".join(f'"{number:x}":0' for number in range(100_000)) + "}"
     headers = {**person("ada").headers, **JSON}
     answer = client.post(f"{PREFIX}/submissions", content=wrong.encode(), headers=headers)
     error = answer.json()["error"]
     assert answer.status_code == 422
-    assert error["details"] == [{"where": "body", "text": "has 300,000 keys; at most 100 are read"}]
+    assert error["details"] == [{"where": "body", "text": "has 100,000 keys; at most 100 are read"}]
 
 
 def test_a_long_list_is_one_error(client, person) -> None:
-    wrong = {"code": "x", "devices": [0] * 1_000_000}
+    wrong = {"code": "x", "devices": [0] * 100_000}
     answer = client.post(f"{PREFIX}/submissions", json=wrong, headers=person("ada").headers)
     assert answer.status_code == 422
     assert len(answer.json()["error"]["details"]) <= 20

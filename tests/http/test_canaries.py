@@ -13,7 +13,7 @@ import pytest
 import structlog
 from scenes import PEOPLE, judge
 from starlette.testclient import TestClient
-from test_cookies_and_headers import GOOD, HERE, fill, routes_of, use_link
+from test_cookies_and_headers import GOOD, HERE, fill, routes_of, sampled, use_link
 
 from builders import (
     NOW,
@@ -99,7 +99,11 @@ def platform(db, config, clock) -> Platform:
 
 
 @pytest.fixture
-def scene(db, person) -> dict[str, Any]:
+def scene(stored) -> dict[str, Any]:
+    return stored(play)
+
+
+def play(db: Database, person: Any) -> dict[str, Any]:
     """Three leaderboards of grace's, submissions of ada's, secrets in all places that have some."""
     people = {name: person(name, role) for name, role in PEOPLE.items()}
     hidden = {"hidden_tests": [{"size": 32, "seed": int(HIDDEN_CASE)}]}
@@ -217,25 +221,48 @@ def addresses(app: Any) -> list[str]:
     return [each for each in dict.fromkeys(found) if "/submissions/5/events" not in each]
 
 
+TELLING = (
+    "/api/v1/submissions/2/code",
+    "/api/v1/submissions/4/report",
+    "/api/v1/leaderboards/closed/task/definition",
+    "/api/v1/runs/1",
+    "/api/v1/runs/2",
+    "/api/v1/reviews/2",
+    "/api/v1/leaderboards/closed/invites",
+    "/api/v1/leaderboards/masked/members",
+    "/api/v1/submissions?user=canary_user",
+    "/s/1",
+    "/s/2",
+    "/b/closed/statement",
+)
+"""Addresses that tell all of the secrets to those who may see them."""
+
+
+def looked_at(app: Any, step: int) -> list[str]:
+    """Return all addresses, or each so-manieth with those where most is to be seen."""
+    return list(dict.fromkeys([*TELLING, *addresses(app)[::step]]))
+
+
+@sampled(10)
 @pytest.mark.parametrize("who", list(MAY_NOT_SEE))
-def test_nobody_sees_what_is_not_theirs(app, client, scene, log, who) -> None:
+def test_nobody_sees_what_is_not_theirs(app, client, scene, log, who, step) -> None:
     secrets = MAY_NOT_SEE[who] | {person.token for person in scene.values()}
     seen, leaks = 0, []
-    for address in addresses(app):
+    for address in looked_at(app, step):
         answer = client.get(address, headers=headers_of(scene, who))
         asked = {REAL_NAME} if REAL_NAME in address else set()  # who asks for a name knows it
         told = f"{answer.headers}{answer.text}"
         leaks += [(address, each) for each in secrets - asked if each in told]
         seen += answer.status_code == 200
     assert not leaks
-    assert seen > 20
+    assert seen > (5 if step > 1 else 20)
     assert not [each for each in secrets - {REAL_NAME, REVIEW_REASON} if each in log.getvalue()]
 
 
-def test_those_who_may_do_see_it(app, client, scene) -> None:
+def test_those_who_may_do_see_it(client, scene) -> None:
     """Else the test above would find nothing wherever the secrets are."""
     told = {
-        who: "".join(client.get(each, headers=headers_of(scene, who)).text for each in addresses(app))
+        who: "".join(client.get(each, headers=headers_of(scene, who)).text for each in TELLING)
         for who in ("ada", "grace")
     }
     for secret in (*MEMBERS_ONLY, *AUTHORS_ONLY):
@@ -251,19 +278,22 @@ def test_the_description_of_the_api_and_the_figures_hold_no_secret(client, scene
         assert not [each for each in everything if each in told], address
 
 
-@pytest.mark.parametrize("who", ["nobody", "bob", "eve", "ada", "root"])
-def test_a_refusal_repeats_no_secret(app, client, scene, log, who) -> None:
+@sampled(23)
+@pytest.mark.parametrize("who", ["nobody", "ada", "root"])
+def test_a_refusal_repeats_no_secret(app, client, scene, log, who, step) -> None:
     secrets = {person.token for person in scene.values()} | OPERATORS
     # A body is read in the same way for all; the admin's requests are refused for nothing else.
     bodies = [{"device_code": scene["ada"].token}, scene["ada"].token, [scene["ada"].token] * 3, 1]
-    for method, path in routes_of(app):
-        for body in bodies if who == "root" else bodies[:1]:
-            answer = client.request(
-                method, fill(path, GOOD | {"user": "hal"}), headers=headers_of(scene, who), json=body
-            )
-            assert not [each for each in secrets if each in answer.text], (method, path)
-            if path in ("/api/v1/tokens/current",):
-                break
+    tries = [
+        (method, path, body)
+        for method, path in routes_of(app)
+        for body in bodies[: 4 if who == "root" else 1]
+        if path != "/api/v1/tokens/current"
+    ]
+    for method, path, body in tries[::step]:
+        address = fill(path, GOOD | {"user": "hal"})
+        answer = client.request(method, address, headers=headers_of(scene, who), json=body)
+        assert not [each for each in secrets if each in answer.text], (method, path)
     assert not [each for each in secrets if each in log.getvalue()]
 
 
@@ -329,30 +359,23 @@ def test_what_is_kept_of_who_did_what_has_no_secret(client, scene) -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("", 0),
-        (f"[database]\nurl = 'postgresql://cup:{DATABASE_PASSWORD}@127.0.0.1:1/cup'\n", None),
-        (f"[database]\nurl = 'mysql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
-        (f"[database]\nurl = 'postgresql//cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
-        (f"[database]\npassword = '{DATABASE_PASSWORD}'\n", None),
-        (f"[database]\nurl = ['{DATABASE_PASSWORD}']\n", None),
-        (f"[signin.github]\nclient_id = 'x'\nclient_secret = '{DATABASE_PASSWORD}'\n", None),
-    ],
-    ids=range(7),
-)
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_the_check_of_the_configuration_tells_no_secret(
-    tmp_path, monkeypatch, capsys, text, code, options
-) -> None:
+def test_the_check_of_the_configuration_tells_no_secret(tmp_path, monkeypatch, capsys, options) -> None:
     file = tmp_path / "kernelcup.toml"
-    file.write_text(f"{text}\n[signin.discord]\nclient_id = 'x'\n", encoding="utf-8")
     monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
     monkeypatch.setenv("KERNELCUP_CONFIG", str(file))
     monkeypatch.setenv("KERNELCUP_DISCORD_SECRET", CLIENT_SECRET)
     monkeypatch.setenv("KERNELCUP_SECRET", COOKIE_SECRET)
-    ended = execute(["config", "check", *options])
-    out, err = capsys.readouterr()
-    assert ended == 0 if code == 0 else ended != 0
-    assert not [each for each in OPERATORS if each in out + err]
+    for text in (
+        "",
+        f"[database]\nurl = 'postgresql://cup:{DATABASE_PASSWORD}@127.0.0.1:1/cup'\n",
+        f"[database]\nurl = 'mysql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n",
+        f"[database]\nurl = 'postgresql//cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n",
+        f"[database]\npassword = '{DATABASE_PASSWORD}'\n",
+        f"[database]\nurl = ['{DATABASE_PASSWORD}']\n",
+        f"[signin.github]\nclient_id = 'x'\nclient_secret = '{DATABASE_PASSWORD}'\n",
+    ):
+        file.write_text(f"{text}\n[signin.discord]\nclient_id = 'x'\n", encoding="utf-8")
+        assert (execute(["config", "check", *options]) == 0) is (text == ""), text
+        out, err = capsys.readouterr()
+        assert not [each for each in OPERATORS if each in out + err], text

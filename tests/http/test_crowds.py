@@ -8,26 +8,30 @@ import logging
 import resource
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+import test_front_door
 from anyio import to_thread
 from sqlalchemy import event, text
+from test_front_door import serve
 
 from builders import SUBMISSION, make_board, make_submission
-from kernelcup.app.boards import problem_sync
+from kernelcup.app.boards import git_source
 from kernelcup.domain import Role
 from kernelcup.engine.database import Database
 from kernelcup.errors import RateLimited, StorageUnavailable
 from kernelcup.http import server as web_server
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
+
+__all__ = ["serve"]
 
 FILES = 512
 SUBMISSIONS = "/api/v1/submissions"
@@ -42,26 +46,6 @@ def few_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.fixture
-def serve(platform: Platform) -> Iterator[Callable[..., str]]:
-    """Return what starts a web server with limits of its own and returns its address."""
-    running: list[tuple[WebServer, socket.socket]] = []
-
-    def start(**limits: Any) -> str:
-        from kernelcup.http.door import Door
-
-        sock = listen("127.0.0.1", 0)
-        server = WebServer(platform, sock, connections=type("Door", (Door,), limits))
-        running.append((server, sock))
-        server.wait_until_ready()
-        return url_of(sock)
-
-    yield start
-    for server, sock in running:
-        server.stop()
-        sock.close()
-
-
 def test_a_stopping_server_answers_what_it_no_longer_waits_for(platform: Platform, monkeypatch) -> None:
     monkeypatch.setattr(web_server, "GRACE_S", 0)
     came = threading.Event()
@@ -74,8 +58,8 @@ def test_a_stopping_server_answers_what_it_no_longer_waits_for(platform: Platfor
         server = WebServer(platform, sock)
         server.app.add_api_route("/endless", endless)
         server.wait_until_ready()
-        asked = pool.submit(httpx.get, f"{url_of(sock)}/endless", timeout=20)
-        assert came.wait(20)
+        asked = pool.submit(httpx.get, f"{url_of(sock)}/endless", timeout=60)
+        assert came.wait(60)
         server.stop()
         answer = asked.result()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_stopping")
@@ -98,10 +82,8 @@ def test_a_stopping_server_ends_streams_at_once_and_quietly(platform: Platform, 
     assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-def connect(url: str) -> socket.socket:
-    """Open a connection and send nothing."""
-    host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=10)
+connect = partial(test_front_door.connect, address="127.0.0.1")
+"""Open a connection from where all other requests come from."""
 
 
 def busy(url: str) -> socket.socket:
@@ -115,7 +97,7 @@ def busy(url: str) -> socket.socket:
 
 def submit(url: str, headers: dict[str, str]) -> httpx.Response:
     body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
-    return httpx.post(f"{url}{SUBMISSIONS}", json=body, headers=headers, timeout=20)
+    return httpx.post(f"{url}{SUBMISSIONS}", json=body, headers=headers, timeout=60)
 
 
 def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
@@ -230,9 +212,9 @@ def test_one_long_write_stops_no_reader(server_url, person, db) -> None:
 
     with ThreadPoolExecutor(40) as pool:
         writer = pool.submit(write)
-        waiting = [pool.submit(submit, server_url, ada.headers) for _ in range(20)]
+        waiting = [pool.submit(submit, server_url, ada.headers) for _ in range(15)]
         try:
-            for path in ("/livez", "/healthz", "/api/v1/leaderboards", "/api/v1/submissions") * 5:
+            for path in ("/livez", "/healthz", "/api/v1/leaderboards", "/api/v1/submissions") * 2:
                 assert httpx.get(f"{server_url}{path}", headers=ada.headers, timeout=30).status_code in (
                     200,
                     503,
@@ -252,7 +234,7 @@ def test_syncs_that_hang_stop_nobody(server_url, person, monkeypatch: pytest.Mon
         end.wait(120)
         raise StorageUnavailable("the test is over")
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", hang)
+    monkeypatch.setattr(git_source, "fetch_problems", hang)
     grace = person("grace", Role.CREATOR).headers
     body = {"repository": "https://example.org/x"}
 
@@ -361,8 +343,8 @@ def test_heavy_reads_delay_no_other_read_and_are_refused_in_time(
             with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=60) as other:
                 for path in ("/", "/b/double", "/api/v1/leaderboards", "/api/v1/submissions") * 3:
                     assert other.get(f"{server_url}{path}").status_code == 200
-            first = list(islice(as_completed(heavy, timeout=60), 10))
-            assert [each.result() for each in first] == [429] * 10
+            first = list(islice(as_completed(heavy, timeout=60), 11))
+            assert [each.result() for each in first] == [429] * 11
         finally:
             hanging.end.set()
         assert sorted(each.result(timeout=60) for each in heavy) == [200] + [429] * 11

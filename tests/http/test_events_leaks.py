@@ -42,25 +42,22 @@ def follow(client: Any, path: str, headers: dict[str, str]) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-@pytest.mark.parametrize(
-    ("who", "status"),
-    [("nobody", 401), ("bob", 403), ("eve", 403), ("ada", 200), ("grace", 200), ("root", 200)],
-)
-def test_only_author_and_managers_follow(client, scene, who, status) -> None:
-    headers = scene[who].headers if who in scene else {}
-    assert follow(client, "/api/v1/submissions/2/events", headers)[0] == status
-    assert client.get("/api/v1/submissions/2/history", headers=headers).status_code == status
+def test_only_author_and_managers_follow(client, scene) -> None:
+    statuses = {"nobody": 401, "bob": 403, "eve": 403, "ada": 200, "grace": 200, "root": 200}
+    for who, status in statuses.items():
+        headers = scene[who].headers if who in scene else {}
+        assert follow(client, "/api/v1/submissions/2/events", headers)[0] == status, who
+        assert client.get("/api/v1/submissions/2/history", headers=headers).status_code == status, who
 
 
-@pytest.mark.parametrize("who", ["nobody", "bob", "eve"])
-def test_a_submission_to_a_closed_leaderboard_looks_like_none(client, scene, who) -> None:
-    headers = scene[who].headers if who in scene else {}
-    for path in ("events", "history"):
-        hidden = client.get(f"/api/v1/submissions/4/{path}", headers=headers)
-        missing = client.get(f"/api/v1/submissions/999/{path}", headers=headers)
-        assert hidden.status_code == missing.status_code == 404
-        told = [each.json()["error"]["message"] for each in (hidden, missing)]
-        assert told[0].replace("4", "N") == told[1].replace("999", "N")
+def test_a_submission_to_a_closed_leaderboard_looks_like_none(client, scene) -> None:
+    for headers in ({}, scene["bob"].headers, scene["eve"].headers):
+        for path in ("events", "history"):
+            hidden = client.get(f"/api/v1/submissions/4/{path}", headers=headers)
+            missing = client.get(f"/api/v1/submissions/999/{path}", headers=headers)
+            assert hidden.status_code == missing.status_code == 404
+            told = [each.json()["error"]["message"] for each in (hidden, missing)]
+            assert told[0].replace("4", "N") == told[1].replace("999", "N")
 
 
 def test_no_event_tells_a_hidden_case_or_a_seed(client, db, person) -> None:
@@ -92,23 +89,9 @@ def test_no_event_tells_a_hidden_case_or_a_seed(client, db, person) -> None:
 
 
 def test_every_kind_of_event_has_only_what_it_is_known_to_have(db, scene) -> None:
-    allowed = {
-        "reason",
-        "verdict",
-        "score_s",
-        "stage",
-        "case",
-        "cases",
-        "attempt",
-        "counts",
-        "device",
-        "devices",
-        "machine",
-        "jobs",
-        "user",
-        "run",
-        "mode",
-    }
+    allowed = set(
+        "attempt case cases counts device devices jobs machine mode reason run score_s stage user verdict".split()
+    )
     found = service.changes(db, 0, 1000)
     assert {"accepted", "started", "finished", "done", "cancelled", "quarantined"} <= {
         each.kind for each in found
@@ -124,10 +107,10 @@ def test_who_is_no_longer_a_member_follows_no_more(client, db, scene) -> None:
     assert follow(client, "/api/v1/submissions/4/events", scene["ada"].headers)[0] == 404
 
 
-@pytest.mark.parametrize("value", ["-1", "x", str(2**31), str(2**63), "9" * 500, "1.5", ""])
-def test_a_strange_last_event_is_refused(client, scene, value) -> None:
-    headers = scene["ada"].headers | {"Last-Event-ID": value}
-    assert client.get("/api/v1/submissions/2/events", headers=headers).status_code == 422
+def test_a_strange_last_event_is_refused(client, scene) -> None:
+    for value in ("-1", "x", str(2**31), str(2**63), "9" * 500, "1.5", ""):
+        headers = scene["ada"].headers | {"Last-Event-ID": value}
+        assert client.get("/api/v1/submissions/2/events", headers=headers).status_code == 422, value
 
 
 def test_a_last_event_from_the_future_ends_without_a_word(client, scene) -> None:
@@ -143,7 +126,7 @@ def test_a_stream_ends_when_its_reader_loses_the_right(
     make_board(db)
     number, ada = make_submission(db).id, person("ada")
     address = f"{server_url}/api/v1/submissions/{number}/events"
-    with httpx.stream("GET", address, headers=ada.headers, timeout=10) as answer:
+    with httpx.stream("GET", address, headers=ada.headers, timeout=60) as answer:
         lines = answer.iter_lines()
         assert next(lines).startswith("id: ")
         tokens.revoke_secret(db, ada.token, now=NOW)
@@ -160,7 +143,7 @@ def test_the_existing_clients_stream_tells_no_result_to_a_reader_without_the_rig
     headers = {"X-Popcorn-Cli-Id": ada.token}
     file = {"file": ("kernel.py", SUBMISSION.encode())}
     address = f"{server_url}/double/H100/test"
-    with httpx.stream("POST", address, headers=headers, files=file, timeout=10) as answer:
+    with httpx.stream("POST", address, headers=headers, files=file, timeout=60) as answer:
         lines = answer.iter_lines()
         assert next(lines) == "event: status"
         tokens.revoke_secret(db, ada.token, now=NOW)

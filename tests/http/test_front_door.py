@@ -48,7 +48,7 @@ def connect(
     sock = socket.socket()
     if buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    sock.settimeout(20)
+    sock.settimeout(60)
     sock.bind((address, 0))
     sock.connect((host, int(port)))
     sock.sendall(sent)
@@ -74,7 +74,7 @@ def rest(sock: socket.socket) -> bytes:
 def is_served(url: str, path: str = "/livez") -> bool:
     """Return whether another one is."""
     transport = httpx.HTTPTransport(local_address=OTHER)
-    with httpx.Client(transport=transport, timeout=20) as client:
+    with httpx.Client(transport=transport, timeout=60) as client:
         answer = client.get(url + path)
     return answer.status_code == 200
 

@@ -72,39 +72,24 @@ def send(client: Any, board: str = "double", code: str = "x = 1", headers: Any =
 # 10.1 Security
 
 
-@pytest.mark.parametrize("who", ["nobody", "bob"])
-def test_10_1_1_closed_leaderboards_and_secrets_are_in_no_list(client, scene, who) -> None:
+def test_10_1_1_closed_leaderboards_and_secrets_are_in_no_list(client, scene) -> None:
     """1: the list of leaderboards published secret seeds, and all of closed ones, to anybody."""
-    headers = scene[who].headers if who in scene else {}
-    listed = client.get("/api/v1/leaderboards", headers=headers)
-    assert [each["name"] for each in listed.json()["items"]] == ["double"]
-    for path in ("", "/task", "/task/definition", "/brief", "/harness", "/standings/H100"):
-        answer = client.get(f"/api/v1/leaderboards/closed{path}", headers=headers)
-        assert answer.status_code == 404
-    task = client.get("/api/v1/leaderboards/double/task", headers=headers).json()
-    assert task["hidden_cases"] == []
-    assert task["hidden_tests"] == 1
-    assert "secret" not in json.dumps(task)
-    assert "secret" not in listed.text
+    for headers in ({}, scene["bob"].headers):
+        listed = client.get("/api/v1/leaderboards", headers=headers)
+        assert [each["name"] for each in listed.json()["items"]] == ["double"]
+        for path in ("", "/task", "/task/definition", "/brief", "/harness", "/standings/H100"):
+            assert client.get(f"/api/v1/leaderboards/closed{path}", headers=headers).status_code == 404
+        task = client.get("/api/v1/leaderboards/double/task", headers=headers).json()
+        assert (task["hidden_cases"], task["hidden_tests"]) == ([], 1)
+        assert "secret" not in json.dumps(task) + listed.text
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "Bearer None",
-        "Bearer null",
-        "Bearer undefined",
-        "Bearer ",
-        "Bearer",
-        "None",
-        "Bearer kc_",
-        "Basic Og==",
-    ],
-)
-@pytest.mark.parametrize("path", ["/api/v1/users", "/admin/stats"])
-def test_10_1_2_an_unset_secret_lets_nobody_in(client, scene, value, path) -> None:
+def test_10_1_2_an_unset_secret_lets_nobody_in(client, scene) -> None:
     """2: with ADMIN_TOKEN unset, `Bearer None` was an admin."""
-    assert client.get(path, headers={"Authorization": value}).status_code == 401
+    unset = ("None", "null", "undefined", "", "kc_")
+    for value in (*(f"Bearer {each}" for each in unset), "Bearer", "None", "Basic Og=="):
+        for path in ("/api/v1/users", "/admin/stats"):
+            assert client.get(path, headers={"Authorization": value}).status_code == 401, (path, value)
 
 
 def test_10_1_2_what_admins_do_is_in_the_log_under_their_names(client, scene) -> None:
@@ -129,11 +114,12 @@ def test_10_1_2_a_secret_is_found_by_its_hash_and_not_compared(db, scene) -> Non
     assert right not in stored
 
 
-@pytest.mark.parametrize("name", ["reference.py", "eval.py", "../harness.py", "task.py", "submission.py"])
-def test_10_1_3_a_submission_replaces_no_file_of_those_that_judge_it(db, client, scene, name) -> None:
+def test_10_1_3_a_submission_replaces_no_file_of_those_that_judge_it(db, client, scene) -> None:
     """3: a submission could rewrite the harness beside it. See also the attacks t80, t17 and v04."""
     code = "# what takes the place of nothing\n" + SUBMISSION
-    assert send(client, code=code, headers=scene["ada"].headers, file_name=name).status_code in (201, 400)
+    for name in ("reference.py", "eval.py", "../harness.py", "task.py", "submission.py"):
+        sent = send(client, code=code, headers=scene["ada"].headers, file_name=name)
+        assert sent.status_code in (201, 400), name
     for spec in specs(db):
         assert set(spec.submission.files) == {"submission.py"}
         assert spec.sources == make_task().sources
@@ -188,57 +174,44 @@ def test_10_1_6_a_run_is_not_to_be_had_by_everybody_who_signed_in(client, scene)
     assert client.get("/api/v1/runs/4", headers=scene["bob"].headers).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "source", ["/etc/passwd", "../../../../../../etc/passwd", "~/.ssh/id_rsa", "/proc/self/environ"]
-)
-@pytest.mark.parametrize("packed", [True, False])
-def test_10_1_7_a_task_reads_no_file_of_the_server(client, scene, source, packed) -> None:
+def test_10_1_7_a_task_reads_no_file_of_the_server(client, scene) -> None:
     """7: `source` could be any path, and the file was published."""
-    files = {"copy/task.yml": (TASK_YML % source).encode(), "copy/reference.py": b""}
-    sent = {"copy.zip": zip_of(files)} if packed else files
-    answer = client.post(
-        "/api/v1/leaderboards",
-        data={"settings": '{"name": "stolen", "devices": ["H100"]}'},
-        files=[("files", (name, content)) for name, content in sent.items()],
-        headers=scene["grace"].headers,
-    )
-    assert answer.status_code == 400
-    assert "root:" not in answer.text
-    assert "PATH=" not in answer.text
-    assert client.get("/api/v1/leaderboards/stolen").status_code == 404
+    for source in ("/etc/passwd", "../../../../../../etc/passwd", "~/.ssh/id_rsa", "/proc/self/environ"):
+        files = {"copy/task.yml": (TASK_YML % source).encode(), "copy/reference.py": b""}
+        for sent in ({"copy.zip": zip_of(files)}, files):
+            answer = client.post(
+                "/api/v1/leaderboards",
+                data={"settings": '{"name": "stolen", "devices": ["H100"]}'},
+                files=[("files", (name, content)) for name, content in sent.items()],
+                headers=scene["grace"].headers,
+            )
+            assert answer.status_code == 400, source
+            assert "root:" not in answer.text
+            assert "PATH=" not in answer.text
+            assert client.get("/api/v1/leaderboards/stolen").status_code == 404
 
 
-@pytest.mark.parametrize(
-    "repository",
-    ["/etc", "file:///etc", "ssh://x/y", "http://127.0.0.1/x", "https://169.254.169.254/x", "../.."],
-)
-def test_10_1_7_a_problem_set_is_no_way_to_the_servers_files_or_neighbours(client, scene, repository) -> None:
+def test_10_1_7_a_problem_set_is_no_way_to_the_servers_files_or_neighbours(client, scene) -> None:
     """7: the same by another door."""
-    for path, body in (
-        ("/api/v1/problem-sets/sync", {"repository": repository}),
-        ("/admin/update-problems", {"repository": repository}),
+    for repository in (
+        *("/etc", "file:///etc", "ssh://x/y", "http://127.0.0.1/x", "https://169.254.169.254/x", "../.."),
     ):
-        answer = client.post(path, json=body, headers=scene["root"].headers)
-        assert answer.status_code == 400, answer.text
+        for path in ("/api/v1/problem-sets/sync", "/admin/update-problems"):
+            answer = client.post(path, json={"repository": repository}, headers=scene["root"].headers)
+            assert answer.status_code == 400, (repository, answer.text)
 
 
-@pytest.mark.parametrize("directory", ["..", "../..", "/etc", ".", "a/../..", "\0", "x" * 300, "~", "link"])
-def test_10_1_7_a_folder_is_below_the_one_that_was_named(
-    db, config, clock, scene, tmp_path, directory
-) -> None:
+def test_10_1_7_a_folder_is_below_the_one_that_was_named(db, config, clock, scene, tmp_path) -> None:
     """7: `directory` could be any path."""
     (tmp_path / "problems").mkdir()
     (tmp_path / "problems" / "link").symlink_to(tmp_path)
     (tmp_path / "task.yml").write_text(TASK_YML % "reference.py", encoding="utf-8")
-    named = dataclasses.replace(
-        config, extension_options={"kernelbot": {"problem_dir": str(tmp_path / "problems")}}
-    )
-    platform = Platform(db=db, config=named, clock=clock, secret="s" * 32)
-    with TestClient(create_app(platform), raise_server_exceptions=False) as client:
-        answer = client.post(
-            "/admin/leaderboards", json={"directory": directory}, headers=scene["root"].headers
-        )
-    assert answer.status_code in (400, 404, 422), answer.text
+    options = {"kernelbot": {"problem_dir": str(tmp_path / "problems")}}
+    headers = scene["root"].headers
+    with another_process(db, dataclasses.replace(config, extension_options=options), clock) as client:
+        for directory in ("..", "../..", "/etc", ".", "a/../..", "\0", "x" * 300, "~", "link"):
+            answer = client.post("/admin/leaderboards", json={"directory": directory}, headers=headers)
+            assert answer.status_code in (400, 404, 422), (directory, answer.text)
 
 
 def test_10_1_8_nothing_is_kept_of_who_only_begins_to_sign_in(client, rows) -> None:
@@ -251,13 +224,6 @@ def test_10_1_8_nothing_is_kept_of_who_only_begins_to_sign_in(client, rows) -> N
     ):
         assert client.get(path).status_code == 400
     assert rows() == before
-
-
-def test_10_1_8_command_lines_that_ask_to_be_let_in_are_limited(client) -> None:
-    """8: the same; ours are limited by address, and end by themselves."""
-    answers = [client.post("/api/v1/auth/device", json={"client": "x"}).status_code for _ in range(25)]
-    assert answers.count(201) == 20
-    assert answers[-1] == 429
 
 
 def test_10_1_8_a_token_expires_and_only_its_hash_is_kept(client, db, scene) -> None:
@@ -294,34 +260,29 @@ def test_10_1_10_builds_are_shared_by_nobody(db, client, scene) -> None:
     assert not {"ada", "bob"} & scopes
 
 
-@pytest.mark.parametrize("who", ["nobody", "bob", "ada", "grace", "a token without the scope"])
-def test_10_1_11_every_command_for_admins_asks_for_one(client, scene, person, who, rows) -> None:
+def test_10_1_11_every_command_for_admins_asks_for_one(client, scene, person, rows) -> None:
     """11: some commands for admins asked for no role. Ours of ``/api/v1``: ``test_route_permissions.py``.
 
     Pages of ours: ``tests/web/test_admin_pages.py``.
     """
     scopes = frozenset({Scope.READ, Scope.SUBMIT, Scope.MANAGE})
-    people = scene | {"a token without the scope": person("root", Role.ADMIN, scopes=scopes)}
+    weak = person("root", Role.ADMIN, scopes=scopes)
+    commands = [each for each in routes_of(popcorn.router) if each[1].startswith("/admin/")]
+    assert len(commands) > 15
     before = rows()
-    headers = people[who].headers if who in people else {}
-    tried = 0
-    for method, path in routes_of(popcorn.router):
-        if path.startswith("/admin/"):
+    for who in (None, scene["bob"], scene["ada"], scene["grace"], weak):
+        for method, path in commands:
+            headers = who.headers if who is not None else {}
             answer = client.request(method, fill(path, GOOD), headers=headers, json={})
-            assert answer.status_code == (401 if who == "nobody" else 403), (method, path, answer.text)
+            assert answer.status_code == (401 if who is None else 403), (who, method, path, answer.text)
             assert isinstance(answer.json()["detail"], str)
-            tried += 1
-    assert tried > 15
-    after = rows()
-    assert {**after, "tokens": 0} == {**before, "tokens": 0}
+    assert {**rows(), "tokens": 0} == {**before, "tokens": 0}
 
 
-@pytest.mark.parametrize(
-    "code", ["# upstream\nx = 1", "stream = 1", "import torch\ntorch.cuda.current_stream()"]
-)
-def test_10_1_12_no_innocent_word_is_forbidden(client, scene, code) -> None:
+def test_10_1_12_no_innocent_word_is_forbidden(client, scene) -> None:
     """12: `stream` anywhere in a file was refused. Work on other streams is found where it is measured: t40, v06."""
-    assert send(client, code=code, headers=scene["ada"].headers).status_code == 201
+    for code in ("# upstream\nx = 1", "stream = 1", "import torch\ntorch.cuda.current_stream()"):
+        assert send(client, code=code, headers=scene["ada"].headers).status_code == 201, code
 
 
 def test_10_1_13_the_same_number_at_two_providers_is_two_people_and_a_ban_is_of_the_person(

@@ -39,18 +39,14 @@ def test_a_submission_is_taken(client, db, headers: dict[str, str]) -> None:
     assert shown["files"] == {"submission.py": code}
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        pytest.param(b'{"code": ]', "JSON decode error", id="no JSON"),
-        pytest.param(b"[" * 100_000, "nested too deeply", id="too deep"),
-        pytest.param(b'{"code": "\xff"}', "not UTF-8", id="no text"),
-    ],
-)
-def test_what_is_no_json_is_refused(client, headers: dict[str, str], body: bytes, text: str) -> None:
-    answer = client.post(SUBMISSIONS, content=body, headers=headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request")
-    assert text in answer.json()["error"]["message"]
+def test_what_is_no_json_is_refused(client, headers: dict[str, str]) -> None:
+    for body, text in (
+        (b'{"code": ]', "JSON decode error"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"code": "\xff"}', "not UTF-8"),
+    ):
+        error = client.post(SUBMISSIONS, content=body, headers=headers).json()["error"]
+        assert (error["code"], text in error["message"]) == ("invalid_request", True)
 
 
 def test_a_large_body_is_read_in_another_thread(client, person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,13 +114,17 @@ def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin
     assert use(browser, made.url) == "/b/open/submit?from=3"
 
 
-@pytest.mark.parametrize(
-    "goal", ["https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "javascript:1"]
-)
-def test_no_link_leads_to_another_site(browser, db, goal) -> None:
-    assert local_path(goal) == "/auth/login"
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW)
-    assert use(browser, f"{made.url}?next={quote(goal, safe='')}") == "/auth/login"
+def test_no_link_leads_to_another_site(browser, db) -> None:
+    for goal in (
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "javascript:1",
+    ):
+        assert local_path(goal) == "/auth/login"
+        (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW)
+        assert use(browser, f"{made.url}?next={quote(goal, safe='')}") == "/auth/login"
 
 
 def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:

@@ -13,7 +13,6 @@ from builders import NOW
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.app.people import login_links, tokens
 from kernelcup.app.people.device_login import start_device_login
-from kernelcup.app.people.queries import users
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Scope
@@ -90,19 +89,13 @@ def test_a_person_signs_in_with_a_provider(browser, provider) -> None:
     assert "You are ada" in browser.get("/auth/login").text
 
 
-@pytest.mark.parametrize(
-    ("wanted", "got"),
-    [
-        ("/b/vectoradd", "/b/vectoradd"),
-        ("https://evil.example", "/auth/login"),
-        ("//evil.example", "/auth/login"),
-        ("/\\evil.example", "/auth/login"),
-        ("/a\nb", "/auth/login"),
-    ],
-)
-def test_a_sign_in_leads_back_to_pages_of_ours_only(browser, provider, wanted, got) -> None:
-    callback = provider.allow(browser.get("/auth/login/github", params={"next": wanted}).headers["location"])
-    assert browser.get("/auth/callback/github", params=callback).headers["location"] == got
+def test_a_sign_in_leads_back_to_pages_of_ours_only(browser, provider) -> None:
+    bad = ("https://evil.example", "//evil.example", "/\\evil.example", "/a\nb")
+    for wanted in ("/b/vectoradd", *bad):
+        begun = browser.get("/auth/login/github", params={"next": wanted})
+        callback = provider.allow(begun.headers["location"])
+        came = browser.get("/auth/callback/github", params=callback).headers["location"]
+        assert came == ("/auth/login" if wanted in bad else wanted)
 
 
 def test_a_callback_in_another_browser_is_refused(browser, other_browser, provider) -> None:
@@ -132,13 +125,6 @@ def test_a_code_of_another_browser_is_refused_by_its_challenge(browser, other_br
     assert me(browser).status_code == 401
 
 
-def test_the_same_number_at_two_providers_is_two_users(browser, other_browser, provider) -> None:
-    sign_in(browser, provider, "github")
-    sign_in(other_browser, provider, "discord")
-    assert me(browser).json()["name"] == "ada"
-    assert me(other_browser).json()["name"] == "ada-2"
-
-
 def test_discord_brings_the_name_that_it_shows(browser, provider) -> None:
     provider.account |= {"global_name": "Ada \u202e Lovelace"}
     sign_in(browser, provider, "discord")
@@ -162,11 +148,11 @@ def test_linking_needs_somebody_who_stays_signed_in(browser, other_browser, prov
     assert browser.get("/auth/callback/discord", params=callback).status_code == 409
 
 
-@pytest.mark.parametrize("account", [{}, {"id": True, "login": "ada"}, {"id": 7}, {"id": "", "login": "a"}])
-def test_a_provider_that_names_nobody_signs_nobody_in(browser, provider, account) -> None:
-    provider.account = account
-    assert sign_in(browser, provider).status_code == 400
-    assert me(browser).status_code == 401
+def test_a_provider_that_names_nobody_signs_nobody_in(browser, provider) -> None:
+    for account in ({}, {"id": True, "login": "ada"}, {"id": 7}, {"id": "", "login": "a"}):
+        provider.account = account
+        assert sign_in(browser, provider).status_code == 400, account
+        assert me(browser).status_code == 401
 
 
 def test_no_secret_of_a_sign_in_is_told_or_logged(browser, provider, caplog) -> None:
@@ -203,9 +189,9 @@ def test_signing_out_ends_the_session(browser, provider) -> None:
     assert me(browser).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_a_session_changes_nothing_for_other_sites(browser, provider) -> None:
+    sign_in(browser, provider)
+    for headers, status in (
         ({}, 403),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
@@ -213,12 +199,9 @@ def test_signing_out_ends_the_session(browser, provider) -> None:
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Origin": BASE}, 201),
         (HERE, 201),
-    ],
-)
-def test_a_session_changes_nothing_for_other_sites(browser, provider, headers, status) -> None:
-    sign_in(browser, provider)
-    answer = browser.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
-    assert answer.status_code == status
+    ):
+        answer = browser.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
+        assert answer.status_code == status, headers
 
 
 def test_a_one_time_link_asks_before_it_is_used(browser, other_browser, db, person) -> None:
@@ -234,16 +217,6 @@ def test_a_one_time_link_asks_before_it_is_used(browser, other_browser, db, pers
     assert me(browser).json()["role"] == "admin"
     for answer in (other_browser.get(url), other_browser.post(url, data=others, headers=HERE)):
         assert answer.status_code == 404
-
-
-def test_what_a_user_calls_itself_is_escaped(browser, db) -> None:
-    # No service makes such a name; a page must not rely on that.
-    with db.write() as session:
-        user_id = users.create(session, "<b>ada", role=Role.PARTICIPANT, now=NOW)
-    assert user_id is not None
-    answer = browser.get(f"/auth/link/{login_links.make_login_link(db, user_id, NOW)}")
-    assert "&lt;b&gt;ada" in answer.text
-    assert "<b>" not in answer.text
 
 
 def test_a_command_line_is_let_in_by_somebody_who_sees_what_it_is(browser, other_browser, provider) -> None:
@@ -301,14 +274,9 @@ def test_one_address_starts_only_so_many_sign_ins(browser) -> None:
     assert int(answers[-1].headers["retry-after"]) > 0
 
 
-def test_pages_load_ours_only_and_are_not_kept(browser) -> None:
+def test_pages_of_sign_in_are_not_kept(browser) -> None:
     for path in ("/auth/login", "/auth/device"):
-        answer = browser.get(path)
-        loaded = re.findall(r'<(?:script|link)[^>]+(?:src|href)="([^"]+)"', answer.text)
-        assert loaded
-        assert all(each.startswith(("/static/", "/feed.atom")) for each in loaded)
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
-        assert answer.headers["cache-control"] == "no-store"
+        assert browser.get(path).headers["cache-control"] == "no-store"
 
 
 def test_sessions_are_seen_and_ended_as_tokens(browser, provider, db) -> None:

@@ -13,7 +13,7 @@ import pytest
 from scenes import judge, play
 
 from builders import NOW, make_actor, make_board, make_report, make_submission
-from database_kinds import DATABASES
+from database_kinds import DATABASES, STRICTEST
 from kernelcup.app.people.accounts import make_user
 from kernelcup.cli.show.boards import moment
 from kernelcup.domain import Role
@@ -68,9 +68,8 @@ def test_a_report_is_cleaned_where_it_enters() -> None:
     assert report == replace(make_report(), job_id="7.1", message="a\ufffdbhalf \ufffd pair\ufffd")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "json"),
-    [
+def test_nul_in_a_request_is_refused(client, scene) -> None:
+    for method, path, json in (
         ("GET", "/leaderboards/%00", None),
         ("GET", "/submissions?user=a%00b", None),
         ("PATCH", "/leaderboards/double", {"devices": ["a\0b"]}),
@@ -79,21 +78,17 @@ def test_a_report_is_cleaned_where_it_enters() -> None:
         ("PUT", "/pauses/device/H100", {"reason": "\0"}),
         ("POST", "/invites", {"leaderboards": ["double\0"]}),
         ("POST", "/submissions", {"leaderboard": "double\0", "code": "x = 1"}),
-    ],
-)
-def test_nul_in_a_request_is_refused(client, scene, method, path, json) -> None:
-    answer = client.request(method, f"/api/v1{path}", json=json, headers=scene["root"].headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), answer.text
-    assert "NUL" in answer.json()["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    "path", ["/gpus/a%00b", "/submissions/double/H%00", "/submission_count/a/b?user_id=%00"]
-)
-def test_nul_from_the_existing_client_is_refused(client, scene, path) -> None:
-    answer = client.get(path)
-    assert answer.status_code == 422
-    assert "NUL" in answer.json()["detail"]
+    ):
+        answer = client.request(method, f"/api/v1{path}", json=json, headers=scene["root"].headers)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], "NUL" in error["message"]) == (
+            422,
+            "invalid_request",
+            True,
+        )
+    for path in ("/gpus/a%00b", "/submissions/double/H%00", "/submission_count/a/b?user_id=%00"):
+        answer = client.get(path)
+        assert (answer.status_code, "NUL" in answer.json()["detail"]) == (422, True), path
 
 
 def test_half_a_pair_in_a_key_is_no_bug(client, scene) -> None:
@@ -103,32 +98,32 @@ def test_half_a_pair_in_a_key_is_no_bug(client, scene) -> None:
     assert answer.status_code == 422, answer.text
 
 
-@pytest.mark.parametrize("odd", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1212-01-01"])
-@pytest.mark.parametrize(
-    ("method", "path", "key"),
-    [
-        ("PATCH", "/leaderboards/double", "deadline"),
-        ("PATCH", "/leaderboards/double", "opens_at"),
-        ("PATCH", "/leaderboards/double", "freeze_at"),
-        ("POST", "/leaderboards/double/freeze", "at"),
-        ("PUT", "/leaderboards/double/late/ada", "until"),
-    ],
-)
-def test_extreme_dates_are_refused(client, scene, method, path, key, odd) -> None:
-    answer = client.request(method, f"/api/v1{path}", json={key: odd}, headers=scene["root"].headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), answer.text
-
-
-def test_extreme_date_in_an_address_is_refused(client, scene) -> None:
-    answer = client.get("/api/v1/stats?since=0001-01-01T00:00:00%2B14:00", headers=scene["root"].headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), answer.text
+def test_extreme_dates_are_refused(client, scene) -> None:
+    root = scene["root"].headers
+    for odd in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1212-01-01"):
+        answers = [
+            client.request(method, f"/api/v1/leaderboards/double{path}", json={key: odd}, headers=root)
+            for method, path, key in (
+                ("PATCH", "", "deadline"),
+                ("PATCH", "", "opens_at"),
+                ("PATCH", "", "freeze_at"),
+                ("POST", "/freeze", "at"),
+                ("PUT", "/late/ada", "until"),
+            )
+        ]
+        if "T" in odd:
+            answers.append(client.get("/api/v1/stats", params={"since": odd}, headers=root))
+        for answer in answers:
+            assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), (
+                answer.text
+            )
 
 
 def test_the_last_deadline_is_shown_east_of_utc(east) -> None:
     assert moment(LAST) == "9999-12-31 23:59:59 UTC"
 
 
-@pytest.mark.skipif(DATABASES == ["sqlite"], reason="needs PostgreSQL")
+@pytest.mark.skipif(STRICTEST == "sqlite", reason="needs PostgreSQL")
 @pytest.mark.parametrize("db_url", ["postgresql"], indirect=True)
 def test_the_last_deadline_is_read_whatever_zone_the_server_has(client, db: Database, db_url) -> None:
     make_board(db, deadline=LAST)
@@ -147,11 +142,9 @@ def test_the_last_deadline_is_read_whatever_zone_the_server_has(client, db: Data
         engine.dispose()
 
 
-@pytest.mark.parametrize(
-    "odd", ["\u3164", "\u2800", "\u115f", "\uffa0", "\ufe0f", "\u034f", "\u200b", "\U000e0100"]
-)
-def test_a_name_with_something_invisible_is_refused(db: Database, odd) -> None:
+def test_a_name_with_something_invisible_is_refused(db: Database) -> None:
     root = make_actor(db, "root", Role.ADMIN)
-    for name in (odd, f"ada{odd}", f"{odd}ada"):
-        with pytest.raises(InvalidValue, match="User name"):
-            make_user(db, root, name, role=Role.PARTICIPANT, now=NOW)
+    for odd in ("\u3164", "\u2800", "\u115f", "\uffa0", "\ufe0f", "\u034f", "\u200b", "\U000e0100"):
+        for name in (odd, f"ada{odd}", f"{odd}ada"):
+            with pytest.raises(InvalidValue, match="User name"):
+                make_user(db, root, name, role=Role.PARTICIPANT, now=NOW)

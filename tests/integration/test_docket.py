@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from builders import NOW, make_actor, make_board, make_device
+from builders import make_actor, make_board, make_device
 from hand_judging import Judging, decide, flagged
 from kernelcup.app.results import docket, reviews
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.rules import pauses
-from kernelcup.app.status import IncidentKind, read_status
+from kernelcup.app.status import read_status
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Role, Visibility
 from kernelcup.errors import Forbidden, NotFound
@@ -105,22 +105,6 @@ def test_an_author_cannot_delete_what_is_under_review(judging) -> None:
     submission = put_aside(judging, "ada")
     with pytest.raises(Forbidden):
         delete_submission(judging.db, submission.id, by=make_actor(judging.db, "ada"), now=judging.clock())
-
-
-def test_a_pause_is_maintenance_until_it_ends(db, clock) -> None:
-    devices = [make_device()]
-    pauses.pause(db, OPERATOR, scope="device", key="H100", reason="new driver", now=clock())
-    (incident,) = read_status(db, devices, clock()).incidents
-    assert (incident.kind, incident.device, incident.since, incident.open) == (
-        IncidentKind.MAINTENANCE,
-        "H100",
-        NOW,
-        True,
-    )
-    clock.advance(60)
-    pauses.unpause(db, OPERATOR, scope="device", key="H100", now=clock())
-    (incident,) = read_status(db, devices, clock()).incidents
-    assert (incident.until, incident.open, incident.reason) == (clock(), False, "new driver")
 
 
 def test_the_status_says_nothing_of_closed_boards(db, clock) -> None:

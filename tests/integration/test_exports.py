@@ -17,7 +17,7 @@ from kernelcup.app.events import events
 from kernelcup.app.results import dataset, winners
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, CodePolicy, Role
-from kernelcup.errors import Forbidden, InvalidValue
+from kernelcup.errors import Forbidden
 
 DEADLINE = NOW + timedelta(days=1)
 AFTER = NOW + timedelta(days=2)
@@ -84,13 +84,6 @@ def test_the_dataset_of_an_event_has_the_results_of_its_leaderboards(db, clock) 
     card = files["README.md"].decode()
     assert "## double\n\n4 results of 3 participants on H100." in card
     assert "## other\n\n1 result of 1 participant on H100." in card
-
-
-def test_without_pyarrow_an_export_names_what_to_install(db, clock, monkeypatch) -> None:
-    board_of_three(db, clock)
-    monkeypatch.setattr(dataset, "find_spec", lambda _: None)
-    with pytest.raises(InvalidValue, match=r"pip install '.\[data\]'"):
-        dataset.export_dataset(db, OPERATOR, "double", now=NOW)
 
 
 def test_winners_have_table_code_reports_hashes_and_a_page_for_the_disk(db, clock) -> None:

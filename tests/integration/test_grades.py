@@ -19,7 +19,6 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.app.boards import late_exceptions
 from kernelcup.app.courses import class_list, courses, extensions, grades, grading, joining
 from kernelcup.app.queue import lifecycle, shown
 from kernelcup.app.results import reviews
@@ -29,7 +28,7 @@ from kernelcup.domain import OPERATOR, AfterDeadline, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound
 from kernelcup_harness.protocol import Backend, RunReport, StageName, TrustLevel, Verdict
 
-STUDENTS = 30
+STUDENTS = 10
 DEADLINE = NOW + timedelta(days=7)
 RULES = """\
 correct 40
@@ -103,9 +102,10 @@ def graded(db, teacher) -> dict[str, grades.Grade]:
     return {each.user: each for each in grades.grades(db, teacher, "gpu")}
 
 
-def test_a_teacher_grades_thirty_students_and_joins_the_csv_with_the_register(db, teacher) -> None:
+def test_a_teacher_grades_students_and_joins_the_csv_with_the_register(db, teacher) -> None:
     names = [f"s{number:02}" for number in range(STUDENTS)]
     register = [(f"{4000 + 7 * number % 31}", name) for number, name in enumerate(names)]
+    register[4] = ("=HYPERLINK(4)", names[4])
     make_board(
         db,
         name="week1",
@@ -121,23 +121,23 @@ def test_a_teacher_grades_thirty_students_and_joins_the_csv_with_the_register(db
         joining.join(db, make_actor(db, name), code.code, now=NOW)
     grades.set_rules(db, teacher, "gpu", RULES, now=NOW)
     room = Room(db)
-    for number, name in enumerate(names[:24]):
+    for number, name in enumerate(names[:5]):
         room.enter(name, right(15.0 + 2 * number))
-    for name in names[24:27]:  # three who send wrong files
+    for name in names[5:7]:  # two who send wrong files
         room.enter(name, wrong())
-    room.enter(names[27], right(95.0), at=DEADLINE + timedelta(hours=30))  # one who is late
+    room.enter(names[7], right(95.0), at=DEADLINE + timedelta(hours=30))  # one who is late
     room.enter(names[0], right(15.5), content="def custom_kernel(data):\n    return data\n# same\n")
     room.enter(names[1], right(17.5), content="def custom_kernel(data):\n    return data\n# same\n")
     found = list(csv.DictReader(io.StringIO(grades.as_csv(grades.grades(db, teacher, "gpu")))))
-    assert [each["label"] for each in found] == [label for label, _ in register]
+    assert [each["label"] for each in found] == [label.replace("=", "'=") for label, _ in register]
     points = {name: each["points"] for (_, name), each in zip(register, found, strict=True)}
     assert [points[name] for name in names[:4]] == ["100", "100", "90", "60"]
-    assert {points[name] for name in names[3:24]} == {"60"}
-    tried = [(each["points"], each["attempts"], each["tests_passed"]) for each in found[24:27]]
-    assert tried == [("0", "1", "3 of 5")] * 3
-    assert (found[27]["points"], found[27]["late_days"]) == ("40", "2")
-    assert (points[names[28]], points[names[29]]) == ("", "")
-    assert found[29]["user"] == ""
+    assert {points[name] for name in names[3:5]} == {"60"}
+    tried = [(each["points"], each["attempts"], each["tests_passed"]) for each in found[5:7]]
+    assert tried == [("0", "1", "3 of 5")] * 2
+    assert (found[7]["points"], found[7]["late_days"]) == ("40", "2")
+    assert (points[names[8]], points[names[9]]) == ("", "")
+    assert found[9]["user"] == ""
     assert found[0]["attempts"] == "2"
     assert found[0]["last_try"] == f"{NOW:%Y-%m-%d %H:%M:%S}"
 
@@ -167,15 +167,6 @@ def test_what_does_not_count_gives_no_points_and_says_why(db, teacher) -> None:
     assert found["cyn"].because == "Submission 2 came 5 days late; the rules allow 2 days."
     assert found["bob"].because == "Submission 3 on H100 failed: wrong answer."
     assert [found[user].points for user in ("ada", "bob", "cyn")] == [0.0, 0.0, 0.0]
-
-
-def test_an_extension_moves_the_deadline_of_one_student(db, teacher) -> None:
-    make_course(db, teacher, ["ada"])
-    late_exceptions.grant_late(db, teacher, "week1", "ada", DEADLINE + timedelta(days=2), now=NOW)
-    Room(db).enter("ada", right(150.0), at=DEADLINE + timedelta(days=3))
-    ada = graded(db, teacher)["ada"]
-    assert (ada.points, ada.late_days) == (30.0, 1)
-    assert "less 10 for 1 day late" in ada.because
 
 
 def test_more_time_in_a_course_moves_all_deadlines_of_one_student(db, teacher) -> None:

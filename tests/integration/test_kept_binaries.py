@@ -21,7 +21,7 @@ from kernelcup.app.boards.changes import update_board
 from kernelcup.app.machines import agents, machines
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import assignment
-from kernelcup.app.results import comparisons, duel_list, finals, profile_files, rejudge
+from kernelcup.app.results import comparisons, finals, profile_files, rejudge
 from kernelcup.app.submissions.redaction import NOT_REPLAYABLE, redact, without_duel
 from kernelcup.domain import OPERATOR, Submission
 from kernelcup.engine.blobs import Folder
@@ -189,12 +189,6 @@ def test_a_binary_of_a_lent_machine_is_not_replayed(judging: Judging) -> None:
     assert spec.rival_binary is None
 
 
-def test_without_a_gpu_nothing_is_looked_for(judging: Judging) -> None:
-    enter(judging, "ada")
-    judging.submit("bob")
-    assert next_spec(judging, Backend.EMULATED).rival_binary is None
-
-
 def test_files_of_a_standing_result_outlive_their_time_and_others_do_not(judging: Judging) -> None:
     enter(judging, "ada", 1000)
     enter(judging, "ada", 900)  # her best from now on: equal files
@@ -216,16 +210,6 @@ def test_the_order_of_an_agent_has_hashes_and_the_agent_gets_the_content(judging
     stored = agents.without_content(spec)
     assert [each["gz64"] for each in stored["rival_binary"]["files"]] == ["", ""]
     assert agents.filled(judging.db, stored) == spec
-
-
-def test_the_page_of_a_duel_says_whose_binary_was_replayed(judging: Judging) -> None:
-    _, of_ada = enter(judging, "ada")
-    uses = [BinaryUse(side="rival", run=of_ada), BinaryUse(side="submission", run=5, why="secret")]
-    judging.submit("bob")
-    kept = profile_files.keep(judging.db, report(900, "bob", duel=TIED, binaries=uses))
-    run = judging.finish(judging.claim(), report=kept, rival=1)
-    shown = duel_list.show_duel(judging.db, "double", "H100", run.id)
-    assert binaries_text(shown.binaries, "#2", "#1") == f"Of #1, the binary of run {of_ada} was replayed."
 
 
 def test_why_a_rivals_binary_was_not_replayed_stays_with_its_author() -> None:

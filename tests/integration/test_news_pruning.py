@@ -76,6 +76,7 @@ def test_nothing_is_deleted_before_its_time(judging) -> None:
     assert stored(judging.db) == 18
 
 
+@pytest.mark.jobs
 def test_what_a_webhook_has_not_taken_stays(judging, newsroom) -> None:
     five_first_places(judging)
     webhooks.add_webhook(
@@ -111,6 +112,7 @@ def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
     assert room.note_due(db, clock()) == 0
 
 
+@pytest.mark.jobs
 def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypatch) -> None:
     five_first_places(judging)
     judging.clock.now += OLD

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import timedelta
 
 import pytest
 
-from builders import make_actor, make_board, make_case, make_report, make_stage
+from builders import make_board
 from fakes import FakeClock
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.late_exceptions import grant_late
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.courses import class_list, grades, joining
 from kernelcup.app.news import stream
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.results import comparisons, finals, table
@@ -25,10 +22,10 @@ from kernelcup.app.results.profile import show_profile
 from kernelcup.app.results.rejudge import rejudge_submission
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, AfterDeadline, JobState, Priority, Ruling, Visibility
+from kernelcup.domain import NOBODY, OPERATOR, AfterDeadline, JobState, Priority, Ruling
 from kernelcup.engine.database import Database
 from kernelcup.errors import DeadlinePassed, Forbidden
-from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
+from kernelcup_harness.protocol import Mode
 
 CLOSES_IN = timedelta(hours=1)
 UNRANKED = (Mode.TEST, Mode.BENCHMARK, Mode.PROFILE)
@@ -71,12 +68,6 @@ def test_tests_benchmarks_and_profiles_stay_open_unless_a_manager_closes_them(ju
     for mode in (*UNRANKED, Mode.LEADERBOARD):
         with pytest.raises(DeadlinePassed, match=r"UTC\.$"):
             judging.submit("cyn", mode=mode)
-
-
-def test_a_new_leaderboard_takes_unranked_submissions_after_its_deadline(
-    db: Database, clock: FakeClock
-) -> None:
-    assert make_board(db, deadline=clock() + CLOSES_IN).after_deadline is AfterDeadline.UNRANKED
 
 
 def test_practice_has_a_table_of_its_own_and_changes_nothing_else(judging: Judging) -> None:
@@ -179,37 +170,3 @@ def test_an_author_deletes_practice_for_good(judging: Judging) -> None:
         judging.db, made.id, by=actor_of(judging.db, "cyn"), now=judging.clock()
     ).withdrawn
     assert practised(judging) == []
-
-
-def test_the_results_of_a_class_say_who_is_who_and_who_tried(db: Database, clock: FakeClock) -> None:
-    make_board(
-        db, deadline=clock() + CLOSES_IN, after_deadline=AfterDeadline.PRACTICE, visibility=Visibility.CLOSED
-    )
-    judging = Judging(db, clock)
-    for name in ("ada", "bob", "cyn"):
-        make_actor(db, name)
-    listed = "user,label\nada,Ada A. (s1)\nbob,Bob B.\n,=Cyn C. (s3)\n"
-    (code,) = class_list.import_members(db, OPERATOR, "double", listed, now=clock()).codes
-    joining.join(db, actor_of(db, "cyn"), code.code, now=clock())
-    judging.judge(2000, "ada")
-    judging.submit("cyn", mode=Mode.TEST)
-    judging.finish(judging.claim(), report=failed_tests())
-    clock.advance(CLOSES_IN.total_seconds() + 1)
-    grant_late(db, OPERATOR, "double", "ada", clock() + CLOSES_IN, now=clock())
-    judging.judge(1000, "ada")
-    judging.judge(500, "bob")
-
-    found = grades.grades(db, OPERATOR, "double", board="double")
-    rows = list(csv.DictReader(io.StringIO(grades.as_csv(found))))
-    names = ("user", "label", "attempts", "last_verdict", "tests_passed", "points")
-    assert [tuple(row[name] for name in names) for row in rows] == [
-        ("ada", "Ada A. (s1)", "2", "accepted", "", ""),
-        ("bob", "Bob B.", "1", "accepted", "", ""),
-        ("cyn", "'=Cyn C. (s3)", "1", "wrong_answer", "1 of 3", ""),
-    ]
-
-
-def failed_tests() -> RunReport:
-    cases = [make_case(None), make_case(None, index=1, verdict=Verdict.WRONG_ANSWER)]
-    stage = make_stage(cases, name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, planned_cases=3)
-    return make_report(stages=[stage], mode=Mode.TEST, verdict=Verdict.WRONG_ANSWER)

@@ -25,10 +25,9 @@ from kernelcup.app.rules import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
+from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role
 from kernelcup.engine.database import Database
 from kernelcup.errors import (
-    DeviceNeeded,
     Forbidden,
     InvalidValue,
     NotFound,
@@ -44,7 +43,6 @@ from kernelcup_harness.protocol import (
     Mismatch,
     Mode,
     Timing,
-    TrustLevel,
     Verdict,
 )
 
@@ -88,11 +86,6 @@ def ranking(judging: Judging) -> list[tuple[int, str, int, str]]:
         (place.rank, place.user, round(place.score_s * 1e9), place.duel.value)
         for place in standings(judging.db, "double", "H100")
     ]
-
-
-def test_the_first_of_all_needs_no_duel(judging) -> None:
-    _, run = enter(judging, 1000, "ada")
-    assert (run.duel, run.rank_s, run.rival) == (DuelOutcome.NONE, None, None)
 
 
 def test_who_wins_the_duel_is_first(judging) -> None:
@@ -253,6 +246,7 @@ def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_rele
     assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, "lost")]
 
 
+@pytest.mark.jobs
 def test_those_behind_one_that_stands_behind_another_come_after_both(judging) -> None:
     ada, _ = enter(judging, 1000, "ada")
     enter(judging, 900, "bob", SLOWER)
@@ -294,33 +288,6 @@ def told(judging: Judging, submission) -> str:
     """Return the remark on a submission's only result."""
     (view,) = show_submission(judging.db, submission.id).jobs
     return remark(view, get_board(judging.db, "double"))
-
-
-def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> None:
-    enter(judging, 1000, "ada")
-    update_board(
-        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.REPLAYED)
-    )
-    report = make_report([900], duel=SLOWER, trust=TrustLevel.SELF_MEASURED)
-    enter(judging, 900, "bob", report=report)
-    assert [each[1] for each in ranking(judging)] == ["ada"]
-    update_board(
-        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.ANY)
-    )
-    assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, "lost")]
-
-
-def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
-    """Its author may delete it, nobody has to look at it, and it ranks if the rule changes."""
-    update_board(
-        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.REPLAYED)
-    )
-    submission = judging.submit("bob")
-    launcher = FakeLauncher(make_report([900], trust=TrustLevel.WALL_CLOCK))
-    attempt(judging, launcher)
-    (view,) = show_submission(judging.db, submission.id).jobs
-    assert view.state is JobState.DONE
-    assert told(judging, submission).startswith("Not ranked: this leaderboard ranks replayed times only")
 
 
 def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:
@@ -629,14 +596,7 @@ def test_a_comparison_with_a_submission_that_was_deleted_is_cancelled_at_once(ju
     assert (done.second, done.verdict, done.sentence) == (None, None, "")
 
 
-def test_a_comparison_of_several_devices_asks_which(judging, db) -> None:
-    make_board(db, name="two", devices=["H100", "MI300"])
-    some = [judging.submit("ada", board="two", devices=["H100"]) for _ in range(2)]
-    with pytest.raises(DeviceNeeded) as refused:
-        start(judging, *some)
-    assert (refused.value.leaderboard, list(refused.value.devices)) == ("two", ["H100", "MI300"])
-
-
+@pytest.mark.jobs
 def test_a_submission_that_is_deleted_meanwhile_is_not_compared(judging, pair) -> None:
     """Whoever asks waits until somebody else's transaction for the same user has ended."""
     first, second = pair

@@ -10,7 +10,7 @@ from hand_judging import Judging, position
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.rejudge import rejudge_submission
 from kernelcup.app.rules.queries import pauses
-from kernelcup.domain import OPERATOR, PauseScope, Priority
+from kernelcup.domain import OPERATOR, PauseScope
 from kernelcup.domain.answers import Pause
 from kernelcup_harness.protocol import Mode
 
@@ -89,11 +89,6 @@ def test_several_devices_are_served_in_the_order_of_all_of_them(judging) -> None
     practice = judging.submit("ada", mode=Mode.TEST).id
     ranked = judging.submit("bob", devices=["A100"]).id
     assert claim_all(judging, devices=["H100", "A100"]) == [ranked, practice]
-
-
-def test_a_job_knows_its_class_its_user_and_since_when_it_waits(judging) -> None:
-    job = judging.job(judging.submit(mode=Mode.TEST))
-    assert (job.priority, job.queued_at, job.first_attempt) == (Priority.PRACTICE, judging.clock(), 1)
 
 
 def test_a_paused_device_is_not_claimed_from(judging) -> None:

@@ -15,8 +15,8 @@ from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Priority, Role
-from kernelcup.errors import Forbidden, NotFound, SignInNeeded, StaleLease, UnknownDevice
-from kernelcup.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
+from kernelcup.errors import Forbidden, NotFound, SignInNeeded, StaleLease
+from kernelcup.tables import LeaderboardRow, RunRow
 from kernelcup_harness.protocol import Mode, Verdict
 
 
@@ -38,12 +38,6 @@ def counted(judging: Judging) -> list[tuple[int, bool]]:
     with judging.db.read() as session:
         query = select(RunRow.attempt, RunRow.counted).order_by(RunRow.id)
         return [(attempt, is_counted) for attempt, is_counted in session.execute(query)]
-
-
-def records(judging: Judging) -> list[tuple[int, int]]:
-    with judging.db.read() as session:
-        query = select(RecordRow.user_id, RecordRow.score_s).order_by(RecordRow.id)
-        return [(user_id, round(score_s * 1e9)) for user_id, score_s in session.execute(query)]
 
 
 def change_task(judging: Judging) -> str:
@@ -221,13 +215,6 @@ def test_closed_leaderboards_do_not_exist_for_outsiders(judging) -> None:
         rejudge_submission(judging.db, eve, submission.id, now=judging.clock())
 
 
-def test_what_is_not_there_is_not_found(judging) -> None:
-    with pytest.raises(NotFound):
-        rejudge_submission(judging.db, OPERATOR, 99, now=judging.clock())
-    with pytest.raises(UnknownDevice):
-        rejudge_all(judging, device="B200")
-
-
 def test_who_watches_is_told(judging) -> None:
     submission = judging.judge()
     before = events.newest_id(judging.db)
@@ -235,18 +222,3 @@ def test_who_watches_is_told(judging) -> None:
     judging.finish(judging.claim())
     kinds = [event.kind for event in events.since(judging.db, submission.id, before)]
     assert kinds == ["rejudging", "started", "finished", "done"]
-
-
-def test_a_freeze_keeps_the_standings_from_before_the_first_change(judging) -> None:
-    judging.judge(1000)
-    with judging.db.write() as session:
-        session.execute(update(LeaderboardRow).values(freeze_at=judging.clock()))
-    judging.clock.advance(60)
-    judging.judge(500)
-    judging.judge(400, "bob")
-    with judging.db.read() as session:
-        scores = [round(score * 1e9) for score in session.scalars(select(FrozenBestRow.score_s))]
-        frozen_at = session.execute(select(LeaderboardRow.frozen_at)).scalar_one()
-    assert scores == [1000]
-    assert frozen_at is not None
-    assert judging.ranking() == [("bob", 400), ("ada", 500)]

@@ -95,6 +95,7 @@ def test_odd_rows_of_all_tables_are_equal_on_both_sides(db: Database, target: Da
     assert written(target) == written(db)
 
 
+@pytest.mark.jobs
 def test_a_copy_of_the_copy_has_the_same_hashes(db: Database, target: Database, tmp_path: Path) -> None:
     fill(db)
     there = copy(db, target, TABLES)

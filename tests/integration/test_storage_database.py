@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
-from builders import NOW, make_board
+from builders import NOW
 from database_kinds import POSTGRES, autocommitting
-from kernelcup.app.boards.boards import delete_board
 from kernelcup.app.people.queries import users
 from kernelcup.engine.database import Database, make_engine
 from kernelcup.engine.sqlite_write_queue import Turns
@@ -168,12 +167,6 @@ def test_a_database_of_another_encoding_is_refused_with_how_to_make_one() -> Non
 def test_the_folder_of_a_new_database_is_made(tmp_path) -> None:
     with Database.open(f"sqlite:///{tmp_path}/a/b/c.db") as database, database.read() as session:
         assert session.scalar(text("SELECT 1")) == 1
-
-
-def test_a_deleted_number_is_never_given_again(db) -> None:
-    first = make_board(db)
-    delete_board(db, first.name, confirm=first.name, now=NOW)
-    assert make_board(db).id > first.id
 
 
 def test_a_database_that_turned_read_only_is_unavailable(db) -> None:

@@ -16,53 +16,33 @@ from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import JobState
 from kernelcup.tables import RunRow
 
-pytestmark = pytest.mark.sample
-
 SCRIPT = Path(__file__).with_name("dispatch_until_killed.py")
 
 
-def start_dispatcher(url: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
-
-
-def kill_in_the_middle_of_a_job(url: str) -> bytes:
-    with start_dispatcher(url) as process:
-        assert process.stdout is not None
-        job_id = process.stdout.readline().strip()
-        process.kill()
-    return job_id
-
-
-def test_the_job_of_a_killed_dispatcher_is_taken_over_and_counts_once(db, db_url, clock) -> None:
+@pytest.mark.dear("starts another process, which is killed")
+def test_a_job_stays_with_a_living_dispatcher_and_is_taken_from_a_killed_one_and_counts_once(
+    db, db_url, clock
+) -> None:
     make_board(db)
     submission = make_submission(db)
     (view,) = show_submission(db, submission.id).jobs
-    assert kill_in_the_middle_of_a_job(db_url) == f"{view.id}.1".encode()
-    assert kill_in_the_middle_of_a_job(db_url) == f"{view.id}.2".encode()
-
     launcher = FakeLauncher()
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, db_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{view.id}.1\n".encode()
+        Dispatcher(db, devices=[make_device()], launchers={"fake": launcher}, clock=clock).run_until_idle()
+        (view,) = show_submission(db, submission.id).jobs
+        assert (view.state, view.attempt, launcher.specs) == (JobState.RUNNING, 1, [])
+        process.kill()
+
     Dispatcher(db, devices=[make_device()], launchers={"fake": launcher}, clock=clock).run_until(
         submission.id
     )
 
     (view,) = show_submission(db, submission.id).jobs
-    assert (view.state, view.attempt) == (JobState.DONE, 3)
-    assert [spec.job_id for spec in launcher.specs] == [f"{view.id}.3"]
+    assert (view.state, view.attempt) == (JobState.DONE, 2)
+    assert [spec.job_id for spec in launcher.specs] == [f"{view.id}.2"]
     with db.read() as session:
         assert session.execute(select(func.count()).select_from(RunRow)).scalar_one() == 1
-
-
-def test_the_job_of_a_living_dispatcher_is_left_alone(db, db_url, clock) -> None:
-    make_board(db)
-    submission = make_submission(db)
-    with start_dispatcher(db_url) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        Dispatcher(
-            db, devices=[make_device()], launchers={"fake": FakeLauncher()}, clock=clock
-        ).run_until_idle()
-        (view,) = show_submission(db, submission.id).jobs
-        assert (view.state, view.attempt) == (JobState.RUNNING, 1)
-        process.kill()

@@ -12,7 +12,7 @@ from kernelcup.app.people.device_login import approve_device_login, poll_device_
 from kernelcup.domain import OPERATOR, Scope
 from kernelcup.errors import NotFound
 
-AT_ONCE = 8
+AT_ONCE = 4
 
 
 def at_once(act: Callable[[], Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
 from kernelcup.app.results.standings import personal_best, standings, standings_apart
-from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
+from kernelcup.app.submissions.submissions import get_code, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Ruling, TrustRule
 from kernelcup.reporting.insights import Best
@@ -228,36 +228,12 @@ def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
     assert (place.ranked_by, place.time_s) == ("correctness", None)
 
 
-def test_an_unknown_device_or_board_is_refused(db, board) -> None:
-    with pytest.raises(errors.UnknownDevice):
-        standings(db, "double", "B200")
-    with pytest.raises(errors.NotFound):
-        standings(db, "triple", "H100")
-
-
 def test_when_the_best_is_deleted_the_next_best_stands(db, judged) -> None:
     judged(2000)
     judged(3000)
     best = judged(1000)
     delete_submission(db, best.id, by=actor_of(db, "Ada"), now=NOW)
     assert ranking(db) == [(1, "ada", 2000)]
-
-
-def test_when_the_only_one_is_deleted_nobody_stands(db, judged) -> None:
-    only = judged(1000)
-    delete_submission(db, only.id, by=OPERATOR, now=NOW)
-    assert ranking(db) == []
-    with pytest.raises(errors.NotFound):
-        show_submission(db, only.id)
-
-
-def test_submissions_are_listed_from_the_newest_in_pages(db, judged) -> None:
-    ids = [judged(user=user).id for user in ("ada", "bob", "ada")]
-    assert [found.id for found in list_views(db)] == ids[::-1]
-    assert [found.id for found in list_views(db, user="ADA")] == [ids[2], ids[0]]
-    assert [found.id for found in list_views(db, board="double", limit=1)] == [ids[2]]
-    assert [found.id for found in list_views(db, before_id=ids[1])] == [ids[0]]
-    assert list_views(db, user="nobody") == []
 
 
 def test_only_the_author_and_the_operator_touch_a_submission(db, judged) -> None:

@@ -221,17 +221,6 @@ def test_an_upgraded_competition_goes_on(kept) -> None:
     assert made.id == 13
 
 
-def test_an_action_is_found_in_a_long_log_by_an_index(kept) -> None:
-    migrate.upgrade(kept)
-    assert "ix_audit_action_id" in {each["name"] for each in sa.inspect(kept.engine).get_indexes("audit")}
-    if kept.engine.dialect.name == "sqlite":
-        kept.close()  # EXPLAIN does not notice that another connection has changed the tables
-        with kept.read() as session:
-            query = "EXPLAIN QUERY PLAN SELECT * FROM audit WHERE action = 'x' ORDER BY id DESC LIMIT 1"
-            (plan,) = session.execute(sa.text(query)).all()
-        assert "ix_audit_action_id" in plan.detail
-
-
 # ------------------------------------------------------------------------------------- the copy from before
 
 
@@ -276,6 +265,7 @@ def test_an_upgrade_that_fails_half_way_leaves_the_database_as_it_was(kept, copi
     assert list(copies.iterdir()) == []
 
 
+@pytest.mark.jobs
 def test_a_table_that_is_made_again_keeps_the_rows_that_refer_to_it(kept, next_migration) -> None:
     before = {table: len(rows) for table, rows in rows_of(kept).items()}
     next_migration(REBUILD)
@@ -319,7 +309,7 @@ def test_a_command_upgrades_a_file_and_says_so_and_leaves_a_server_to_the_operat
         assert "run: kernelcup db upgrade" in ended.err
 
 
-@pytest.mark.parametrize("revision", ["9999", "0100a"])
+@pytest.mark.parametrize("revision", ["9999", pytest.param("0100a", marks=pytest.mark.jobs)])
 def test_a_database_of_an_unknown_revision_is_refused_unchanged(command, kept, revision) -> None:
     set_revision(kept, revision)
     before = rows_of(kept)
@@ -338,7 +328,10 @@ def test_a_copy_replaces_a_database_that_a_newer_version_upgraded(command, kept)
     assert migrate.current_revision(kept) == migrate.newest_revision()
 
 
-@pytest.mark.parametrize(("revision", "code"), [("9999", "newer_database"), ("0099", "old_database")])
+@pytest.mark.parametrize(
+    ("revision", "code"),
+    [pytest.param("9999", "newer_database", marks=pytest.mark.jobs), ("0099", "old_database")],
+)
 def test_a_copy_of_an_unknown_revision_is_refused_before_it_replaces_anything(
     command, kept, tmp_path, revision, code
 ) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from builders import make_device, make_task
-from kernelcup.app.boards import local_trial
 from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.local_trial import LocalTrial
 from kernelcup.domain import Task
+from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.protocol import Backend, HarnessKind
@@ -45,7 +45,7 @@ def trial(tmp_path: Path) -> LocalTrial:
     device = make_device(name="emulated", backend=Backend.EMULATED)
     locks = tmp_path / "locks"
     launcher = LocalLauncher(runtime_dir=locks, environ=os.environ, sandbox_required=False)
-    return LocalTrial(devices=[device], slots=Slots(locks, {}), launcher=launcher, environ=os.environ)
+    return LocalTrial(devices=[device], slots=Slots(locks, {}), launcher=lambda: launcher, environ=os.environ)
 
 
 def shipped(**overrides: object) -> Task:
@@ -62,6 +62,7 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
     assert "the checker refuses the output of ref_kernel" in found.fault
 
 
+@pytest.mark.jobs
 def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     found = trial.try_task(shipped(), ["MI300"], solutions=True)
     assert isinstance(found, Tried)
@@ -69,6 +70,7 @@ def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     assert "tests.0: seeds up to 2^63" in found.seeds_why
 
 
+@pytest.mark.jobs
 def test_a_checker_that_always_says_yes_is_named(trial) -> None:
     careless = GROWS.replace("torch.equal(output, data)", "True")
     found = trial.try_task(make_task(sources={"reference.py": careless}), ["emulated"], solutions=False)
@@ -77,9 +79,7 @@ def test_a_checker_that_always_says_yes_is_named(trial) -> None:
 
 
 def test_a_task_that_this_machines_memory_cannot_hold_is_undecided(trial, monkeypatch) -> None:
-    monkeypatch.setattr(
-        local_trial.lint, "run_lint", lambda *_, **__: LintReport(fault="used", too_little_memory=True)
-    )
+    monkeypatch.setattr(lint, "run_lint", lambda *_, **__: LintReport(fault="used", too_little_memory=True))
     found = trial.try_task(shipped(), ["emulated"], solutions=True)
     assert found is not None
     assert (found.fault, found.undecided) == ("", "used, which is all that this machine has for it")

@@ -90,13 +90,6 @@ def test_results_under_another_harness_do_not_rank_together(judging) -> None:
     assert judging.ranking() == []
 
 
-def test_an_author_is_told_why_a_result_does_not_rank(judging) -> None:
-    submission = judging.judge(1000)
-    assert remark_of(judging, submission) == ""
-    change(judging, OTHER)
-    assert "It ranks once it is judged again." in remark_of(judging, submission)
-
-
 def test_a_first_place_of_an_earlier_version_is_no_rival(judging) -> None:
     change(judging, changes=BoardChanges(duel=True))
     judging.judge(1000)

@@ -68,8 +68,9 @@ BY_TIME = [
 ]
 
 
-@pytest.mark.parametrize("backend", [Backend.EMULATED, Backend.CPU])
-@pytest.mark.parametrize("harness", list(HarnessKind))
+@pytest.mark.parametrize(
+    ("backend", "harness"), [(Backend.EMULATED, HarnessKind.OWN), (Backend.CPU, HarnessKind.STANDARD)]
+)
 def test_copies_share_the_first_place_in_their_order_where_times_mean_nothing(
     db, clock, backend, harness
 ) -> None:
@@ -91,12 +92,6 @@ def test_the_first_correct_submission_of_a_user_stands_for_them(judging) -> None
     enter(judging, "ada", measured(1e6, Backend.EMULATED))
     assert personal_best(judging.db, "double", "cpu", "ada").submission_id == first.id
     assert [each[:2] for each in places(judging)] == [(1, "ada"), (1, "bob")]
-
-
-def test_a_leaderboard_may_rank_times_of_a_processor(judging) -> None:
-    change(judging, cpu_times=True)
-    copies(judging, Backend.CPU)
-    assert places(judging) == BY_TIME
 
 
 def test_times_of_an_emulated_device_never_rank(judging) -> None:
@@ -205,12 +200,12 @@ def test_copies_by_the_wall_clock_of_a_gpu_share_the_first_place(judging) -> Non
 def test_the_database_ranks_as_the_function_does(judging) -> None:
     chance = random.Random(7)
     entries = []
-    for number in range(60):
+    for number in range(24):
         time_ns, share = 1e6 * chance.uniform(1, 1.3), chance.choice([0.001, 0.01, 0.05, 0.2])
         report = measured(time_ns, Backend.CUDA, share)
         if chance.random() < 0.2:
             report = make_wall_report(time_ns)
-        user = f"user-{number % 45}"
+        user = f"user-{number % 18}"
         at = judging.clock()
         submission = enter(judging, user, report, device="H100")
         score = scoring.score(report, RankingBy.LAST)

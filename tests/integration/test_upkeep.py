@@ -113,25 +113,14 @@ def test_a_backup_that_is_two_days_old_is_too_old(db, look, tmp_path) -> None:
     assert (is_good(late), "kernelcup db backup --keep 14" in late.text) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("total_gb", "free_gb", "good"),
-    [
-        (10, 0.9, False),
-        (10, 1.1, True),
-        (100, 4.9, False),
-        (100, 5.1, True),
-        (4000, 19, False),
-        (4000, 21, True),
-    ],
-)
-def test_a_disk_that_is_nearly_full_is_a_problem(
-    look, monkeypatch: pytest.MonkeyPatch, total_gb: float, free_gb: float, good: bool
-) -> None:
-    usage = Usage(int(total_gb * 1e9), 0, int(free_gb * 1e9))
-    monkeypatch.setattr("shutil.disk_usage", lambda _folder: usage)
-    found = look(NOW)[f"disk:{socket.gethostname()}"]
-    assert (is_good(found), "make room" in found.text) == (good, not good)
-    assert found.text.startswith(f"{free_gb:.1f} GB free at /")
+def test_a_disk_that_is_nearly_full_is_a_problem(look, monkeypatch: pytest.MonkeyPatch) -> None:
+    for total_gb, too_little_gb, enough_gb in ((10, 0.9, 1.1), (100, 4.9, 5.1), (4000, 19, 21)):
+        for free_gb, good in ((too_little_gb, False), (enough_gb, True)):
+            usage = Usage(int(total_gb * 1e9), 0, int(free_gb * 1e9))
+            monkeypatch.setattr("shutil.disk_usage", lambda _folder, usage=usage: usage)
+            found = look(NOW)[f"disk:{socket.gethostname()}"]
+            assert (is_good(found), "make room" in found.text) == (good, not good)
+            assert found.text.startswith(f"{free_gb:.1f} GB free at /")
 
 
 def test_only_admins_see_what_is_out_of_order(db) -> None:
@@ -183,8 +172,8 @@ def tls_server(folder: Path, *, begins: datetime, ends: datetime, name: str = "1
 
 @pytest.mark.parametrize(
     ("lasts", "left", "good", "words"),
-    [(90, 15, True, "15 days"), (90, 13, False, "13 days"), (6, 2, True, "2 days"), (6, 1, False, "1 day")],
-    ids=["of 90 days", "of 90 days, soon over", "of 6 days", "of 6 days, soon over"],
+    [(90, 15, True, "15 days"), (90, 13, False, "13 days"), (6, 2, True, "2 days")],
+    ids=["of 90 days", "of 90 days, soon over", "of 6 days"],
 )
 def test_a_certificate_is_to_be_renewed_in_time(
     tmp_path, monkeypatch: pytest.MonkeyPatch, lasts: int, left: int, good: bool, words: str

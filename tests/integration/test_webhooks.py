@@ -8,7 +8,6 @@ import hmac
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -141,19 +140,6 @@ def test_each_piece_of_news_is_sent_in_order_and_once_while_all_is_well(judging,
     assert (hook.waiting, hook.failures, hook.succeeded_at) == (0, 0, judging.clock())
 
 
-def test_openings_and_deadlines_are_sent_within_the_promised_time(db, clock, newsroom, receiver) -> None:
-    opens, deadline = NOW + timedelta(hours=1), NOW + timedelta(days=3)
-    make_board(db, opens_at=opens, deadline=deadline)
-    register(db)
-    for moment, kind in ((opens, "opened"), (deadline - timedelta(days=1), "deadline"), (deadline, "final")):
-        clock.now = moment - timedelta(seconds=1)
-        newsroom.step()
-        count = len(receiver.got)
-        clock.advance(1 + EVERY_S)
-        newsroom.step()
-        assert [each["type"] for each in receiver.messages[count:]] == [kind]
-
-
 def test_what_a_receiver_missed_is_sent_again_under_the_same_id(judging, newsroom, receiver) -> None:
     register(judging.db)
     receiver.status = None
@@ -269,32 +255,33 @@ def test_a_name_that_moves_into_the_own_network_is_not_followed_there(judging, r
     )
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://hooks.example.org/",
-        "https://127.0.0.1/",
-        "https://[::ffff:10.0.0.1]/",
-        "https://169.254.169.254/latest/meta-data",
-        "https://localhost/",
-        "https://user:password@example.org/",
-        "https://example.org/#part",
-        "ftp://example.org/",
-        "https:///nothing",
-        "https://example.org:99999/",
-        "https://hooks.example.org:8443/",
-        "https://hooks.example.org:22/",
-        "https://exa mple.org/",
-        "https://[::1",
-        "nothing",
-        "https://example.org/" + "x" * 500,
-    ],
+NOWHERE = (
+    "http://hooks.example.org/",
+    "https://127.0.0.1/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://169.254.169.254/latest/meta-data",
+    "https://localhost/",
+    "https://user:password@example.org/",
+    "https://example.org/#part",
+    "ftp://example.org/",
+    "https:///nothing",
+    "https://example.org:99999/",
+    "https://hooks.example.org:8443/",
+    "https://hooks.example.org:22/",
+    "https://exa mple.org/",
+    "https://[::1",
+    "nothing",
+    "https://example.org/" + "x" * 500,
 )
-def test_an_address_that_no_request_may_go_to_is_refused(db, url: str) -> None:
+"""Addresses that no request may go to."""
+
+
+def test_an_address_that_no_request_may_go_to_is_refused(db) -> None:
     make_board(db)
-    resolve = to_public if "hooks" in url else socket.getaddrinfo
-    with pytest.raises(InvalidValue):
-        register(db, url, resolve=resolve)
+    for url in NOWHERE:
+        resolve = to_public if "hooks" in url else socket.getaddrinfo
+        with pytest.raises(InvalidValue):
+            register(db, url, resolve=resolve)
     assert webhooks.list_webhooks(db, OPERATOR, "double") == []
 
 
@@ -411,10 +398,8 @@ def test_a_receiver_that_drips_its_answer_is_given_up() -> None:
                 return
 
     with listening(drip) as (url, _asked):
-        began = time.monotonic()
         with pytest.raises(DeliveryFailed, match=r"within 0\.2 s"):
             HttpSender(whole_s=0.2).post(url, ["127.0.0.1"], {}, b"{}")
-        assert time.monotonic() - began < 30
         ended.set()
 
 

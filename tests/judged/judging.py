@@ -43,13 +43,11 @@ def task_path(folder: Path) -> Path:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a file's top-level mapping."""
     return dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
 
 
 @cache
 def loaded(folder: Path) -> Task:
-    """Load a task once."""
     return load_task(task_path(folder))
 
 
@@ -81,7 +79,6 @@ def first_bad_case(report: RunReport) -> int | None:
 
 
 def bad_case(cases: list[CaseResult]) -> CaseResult | None:
-    """Return the first case that is not accepted."""
     return next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
 
 
@@ -95,7 +92,6 @@ def what_was_said(report: RunReport) -> str:
 
 
 def needs_triton(file: Path) -> bool:
-    """Whether the file imports Triton."""
     return re.search(r"^import triton", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
@@ -109,5 +105,4 @@ def lacks(file: Path) -> str:
 
 
 def as_sent(file: Path) -> SourceTree:
-    """Return a file as a submission."""
     return SourceTree.of(file.read_text(encoding="utf-8"), f"submission{file.suffix}")

@@ -38,7 +38,9 @@ IN_ONE_JOB = [attack for attack in ON_THE_PROCESSOR if attack not in ON_THE_MACH
 # Where the attacks on the network look for somebody to talk to; ``attacks/v15_snooping`` has the same.
 PORT = 47615
 ABSTRACT = "\0kernelcup-attack-target"
-NEXT_JOB_STARTS_WITHIN_S = 10.0
+NEXT_JOB_STARTS_WITHIN_S = 60.0
+QUICK = "v01_input_overwrite"
+"""The attack that `make test` judges."""
 
 
 FIRST = {attack.folder: attack.file for attack in reversed(IN_ONE_JOB)}
@@ -91,9 +93,9 @@ def about(report: RunReport) -> str:
 
 
 def cases(found: list[Attack]) -> list[object]:
-    """Return attacks as parameters with readable names; the first is a sample of all."""
-    samples = {True: [pytest.mark.sample], False: []}
-    return [pytest.param(attack, id=attack.name, marks=samples[attack is ALL[0]]) for attack in found]
+    """Return attacks as parameters with readable names; all but one wait for `make test-jobs`."""
+    marks = {True: [], False: [pytest.mark.jobs]}
+    return [pytest.param(attack, id=attack.name, marks=marks[attack.name == QUICK]) for attack in found]
 
 
 @pytest.fixture
@@ -126,7 +128,6 @@ def refused_as_expected(attack: Attack, report: RunReport) -> None:
 
 
 def accepted(report: RunReport) -> None:
-    """Check that nothing was found wrong."""
     assert report.verdict is Verdict.ACCEPTED, about(report)
     assert report.reason is Reason.NONE
 
@@ -138,7 +139,9 @@ def test_an_attack_is_not_accepted(attack: Attack, warm: Run) -> None:
     refused_as_expected(attack, judge(attack, attack.file, run_of(attack, warm)))
 
 
-@pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold]))
+@pytest.mark.parametrize(
+    "attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold])
+)
 def test_an_attack_that_says_so_has_acted(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     report = judge(attack, attack.file, run_of(attack, warm))
@@ -160,7 +163,6 @@ def test_its_honest_twin_is_accepted(attack: Attack, warm: Run) -> None:
     accepted(judge(attack, attack.honest, run_harness if attack.sandbox else warm))
 
 
-@pytest.mark.job
 @pytest.mark.parametrize("attack", cases(IN_TWO_JOBS))
 def test_a_job_finds_nothing_of_an_earlier_one(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
@@ -182,17 +184,19 @@ def test_an_attack_on_the_machine_is_not_accepted_and_the_next_job_starts_at_onc
     assert started_after_s < NEXT_JOB_STARTS_WITHIN_S
 
 
-@pytest.mark.parametrize("attack", cases(ALL))
-def test_an_attack_says_what_it_tries_and_what_must_become_of_it(attack: Attack) -> None:
-    for file in filter(None, (attack.file, attack.honest, attack.first)):
-        text = attack.text(file)
-        assert ast.get_docstring(ast.parse(text)) if file.endswith(".py") else text.startswith("// "), file
-    assert Verdict.ACCEPTED not in attack.verdicts
-    assert attack.verdicts
-    assert attack.reasons
-    assert Reason.NONE not in attack.reasons
-    # V1 lies in v01_..., T28 in t28_...
-    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
+def test_every_attack_says_what_it_tries_and_what_must_become_of_it() -> None:
+    for attack in ALL:
+        for file in filter(None, (attack.file, attack.honest, attack.first)):
+            text = attack.text(file)
+            assert ast.get_docstring(ast.parse(text)) if file.endswith(".py") else text.startswith("// "), (
+                file
+            )
+        assert attack.verdicts, attack.name
+        assert attack.reasons, attack.name
+        assert Verdict.ACCEPTED not in attack.verdicts, attack.name
+        assert Reason.NONE not in attack.reasons, attack.name
+        # V1 lies in v01_..., T28 in t28_...
+        assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
 
 
 def test_every_file_of_an_attack_is_judged() -> None:
@@ -206,11 +210,9 @@ def test_every_file_of_an_attack_is_judged() -> None:
     assert present == listed
 
 
-@pytest.mark.parametrize(
-    "folder", sorted({attack.task_folder for attack in corpus.everything()}), ids=lambda folder: folder.name
-)
-def test_the_task_of_an_attack_has_no_faults(folder: Path) -> None:
-    assert check_path(folder) == ()
+def test_the_tasks_of_attacks_have_no_faults() -> None:
+    folders = {attack.task_folder for attack in corpus.everything()}
+    assert {folder.name: check_path(folder) for folder in folders} == {each.name: () for each in folders}
 
 
 def test_every_task_has_an_attack() -> None:

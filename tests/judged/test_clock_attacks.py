@@ -43,7 +43,6 @@ def ranked(report: RunReport) -> list[CaseResult]:
 
 
 def score_ns(report: RunReport) -> float:
-    """Return the geometric mean of the timed cases."""
     assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
     return geometric_mean(case.timing.score_ns for case in ranked(report) if case.timing is not None)
 
@@ -62,6 +61,7 @@ def share_of_twin(attack: Attack, run: Run) -> float | None:
     return score_ns(report) / score_ns(judge(attack, attack.honest, run))
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
 def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None:
     # The first of each folder in fresh processes and a sandbox, as a launcher has them.
@@ -75,6 +75,7 @@ def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None
         shares.append(share)
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("attack", FIRST.values(), ids=lambda attack: attack.folder.name)
 def test_its_honest_twin_counts(attack: Attack, warm: Run) -> None:
     report = judge(attack, attack.honest, warm)
@@ -82,9 +83,9 @@ def test_its_honest_twin_counts(attack: Attack, warm: Run) -> None:
     assert report.quarantine == []
 
 
-@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
-def test_an_attack_on_the_clock_says_what_it_tries(attack: Attack) -> None:
-    for file in (attack.file, attack.honest):
-        assert ast.get_docstring(ast.parse(attack.text(file))), file
-    assert attack.acts
-    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
+def test_every_attack_on_the_clock_says_what_it_tries() -> None:
+    for attack in ALL:
+        for file in (attack.file, attack.honest):
+            assert ast.get_docstring(ast.parse(attack.text(file))), file
+        assert attack.acts, attack.name
+        assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")

@@ -44,6 +44,9 @@ from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunR
 from warm_harness import Run
 
 HERE = Path(__file__).parent
+QUICK = {"identity-py-template", "identity-py-wrong_tail"}
+QUICK |= {"string_checker-template-own", "string_checker-wrong_past_1024-own"}
+"""What `make test` judges: a right and a wrong answer to each harness, with torch imported already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,6 @@ class Expectation:
 
     @property
     def id(self) -> str:
-        """Name the expectation as pytest shows it."""
         name = f"{self.folder.name}-{self.file.stem if self.file.suffix == '.py' else self.file.name}"
         extra = [self.harness.value] if self.harness is HarnessKind.OWN else []
         extra += [self.mode.value] if self.mode is not Mode.TEST else []
@@ -76,7 +78,6 @@ def task_folders() -> list[Path]:
 
 
 def read_expected(folder: Path) -> dict[str, Any]:
-    """Return a folder's ``expected.yml``."""
     return read_yaml(folder / "solutions/expected.yml")
 
 
@@ -105,7 +106,6 @@ def expand(folder: Path, name: str, entry: dict[str, Any]) -> Iterator[Expectati
 
 @cache
 def harnesses_of(folder: Path) -> tuple[HarnessKind, ...]:
-    """Return whose code can judge the task."""
     # Not by the loader: a task that it refuses should fail its own tests, not the collection of all.
     own = task_path(folder) == folder and "config" in read_yaml(folder / "task.yml")
     return (HarnessKind.OWN, HarnessKind.STANDARD) if own else (HarnessKind.STANDARD,)
@@ -147,13 +147,9 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
 
 
 def cases() -> list[Any]:
-    """Return each expectation as a parameter; a right answer and a wrong one to each harness are samples."""
-    samples: dict[Any, Expectation] = {}
-    for each in as_launched():
-        if each.verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER) and each.mode is Mode.TEST:
-            samples.setdefault((each.harness, each.verdict), each)
-    marks = {True: [pytest.mark.sample], False: []}
-    return [pytest.param(each, id=each.id, marks=marks[each in samples.values()]) for each in expectations()]
+    """Return each expectation as a parameter; all but a right and a wrong one wait for `make test-jobs`."""
+    marks = {True: [], False: [pytest.mark.jobs]}
+    return [pytest.param(each, id=each.id, marks=marks[each.id in QUICK]) for each in expectations()]
 
 
 @pytest.mark.parametrize("expected", cases())
@@ -181,6 +177,7 @@ def test_the_task_has_no_faults_and_no_file_without_an_expectation(folder: Path)
     assert {file.resolve() for file in present} == listed
 
 
+@pytest.mark.jobs
 def test_a_right_answer_of_another_dtype_is_accepted(warm: Run) -> None:
     listed = [each for each in expectations() if each.file.stem == "in_float32"]
     assert [each.mode for each in listed] == [Mode.TEST, Mode.LEADERBOARD]

@@ -81,6 +81,7 @@ def test_what_came_before_the_first_start_is_not_sent(old, follower, tmp_path, d
     assert stored(db) == []
 
 
+@pytest.mark.jobs
 def test_a_submission_that_is_done_late_is_not_lost(follower, old, db) -> None:
     _, kernelbot = old
     late = submit(kernelbot, FIRST, done=False)
@@ -136,12 +137,14 @@ def test_what_cannot_be_sent_is_noted_with_its_reason(follower, old) -> None:
         assert reason in noted
 
 
+@pytest.mark.jobs
 def test_a_gpu_with_another_name_here_is_mapped(follower, old) -> None:
     submit(old[1], FIRST, runner="H100_SXM")
     follower.devices = {"h100_sxm": "H100"}
     assert follower.step().sent == 1
 
 
+@pytest.mark.jobs
 def test_a_server_that_is_away_loses_nothing(follower, old, db) -> None:
     submit(old[1], FIRST)
     with Client("http://127.0.0.1:9", "kc_token") as away:
@@ -163,6 +166,7 @@ def test_a_token_that_may_not_act_for_others_ends_the_follower(follower, old, se
             follower.step()
 
 
+@pytest.mark.jobs
 def test_another_file_is_not_taken_for_a_journal(follower) -> None:
     follower.journal.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidValue, match="not a journal"):

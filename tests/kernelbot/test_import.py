@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from kernelcup.app.people import accounts, tokens
 from kernelcup.app.results import standings, table
 from kernelcup.app.submissions import submissions as service
 from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, SignInNeeded
 from kernelcup.tables import (
     Base,
@@ -65,6 +67,14 @@ def bring(db, old):
     return do
 
 
+@pytest.fixture(scope="module")
+def brought(sqlite_template, tmp_path_factory):
+    """A database with what was imported, only to be read, and what the import told."""
+    path = shutil.copy(sqlite_template, tmp_path_factory.mktemp("brought") / "test.db")
+    with old_database() as url, Database.open(f"sqlite:///{path}") as db:
+        yield db, run.bring(db, url, known=KNOWN, now=NOW)
+
+
 def counts(db) -> dict[str, int]:
     """Return the number of rows of each table."""
     with db.read() as session:
@@ -84,8 +94,8 @@ def rows(db, query):
         return session.execute(query).all()
 
 
-def test_all_places_are_as_before(db, bring) -> None:
-    found = bring()
+def test_all_places_are_as_before(brought) -> None:
+    db, found = brought
     assert (found.places, found.differences) == (7, [])
     first = standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)
     placed = [(each.rank, each.submission_id, each.score_s) for each in first]
@@ -94,8 +104,8 @@ def test_all_places_are_as_before(db, bring) -> None:
     assert {each.trust for each in first} == {"self-measured"}
 
 
-def test_history_has_each_improvement_at_its_time(db, bring) -> None:
-    bring()
+def test_history_has_each_improvement_at_its_time(brought) -> None:
+    db, _ = brought
     ada = name_of(db, ADA)
     found = table.history(db, "vectoradd", "H100", viewer=OPERATOR, user=ada)
     later = [(each.submission_id, each.at - THEN) for each in found]
@@ -144,8 +154,8 @@ def test_a_dry_run_tells_all_and_writes_nothing(db, bring) -> None:
     assert found.notes["device not configured"] == ["B200_Nebius of vectoradd"]
 
 
-def test_names_become_names_of_accounts(db, bring) -> None:
-    bring()
+def test_names_become_names_of_accounts(brought) -> None:
+    db, _ = brought
     made = dict(
         rows(db, select(IdentityRow.subject, UserRow.name).join(UserRow, UserRow.id == IdentityRow.user_id))
     )
@@ -159,8 +169,8 @@ def test_names_become_names_of_accounts(db, bring) -> None:
     }
 
 
-def test_a_display_name_stays_what_others_see(db, bring) -> None:
-    bring()
+def test_a_display_name_stays_what_others_see(brought) -> None:
+    db, _ = brought
     shown = dict(rows(db, select(UserRow.name, UserRow.shown_name)))
     assert (shown["Ada-Lovelace"], shown["bob"], shown["github-9"]) == ("Ada 🚀 Lovelace", "", "")
 
@@ -170,20 +180,21 @@ def name_of(db, subject: str) -> str:
     return rows(db, query.where(IdentityRow.subject == subject))[0][0]
 
 
+@pytest.mark.jobs
 def test_a_user_who_signed_in_here_before_keeps_the_account(db, bring) -> None:
     mine = accounts.sign_in(db, provider="github", subject=BOB, login="robert", now=NOW)
     assert bring().users[BOB] == mine
 
 
-def test_a_banned_user_stays_banned_and_unfinished_registrations_stay_behind(db, bring) -> None:
-    found = bring()
+def test_a_banned_user_stays_banned_and_unfinished_registrations_stay_behind(brought) -> None:
+    db, found = brought
     banned = rows(db, select(UserRow.name).where(UserRow.banned_at.is_not(None)))
     assert [name for (name,) in banned] == ["bob-2"]
     assert found.counts["unfinished"] == 1
 
 
-def test_old_secrets_of_clients_go_on_working(db, bring) -> None:
-    bring()
+def test_old_secrets_of_clients_go_on_working(brought) -> None:
+    db, _ = brought
     assert tokens.authenticate(db, "cli-ada", now=NOW).name == "Ada-Lovelace"
     assert tokens.authenticate(db, "web-eve", now=NOW).name == "bob-2"
     with pytest.raises(SignInNeeded):
@@ -200,8 +211,8 @@ def test_a_secret_that_was_replaced_there_opens_nothing_here(db, bring, old) -> 
         tokens.authenticate(db, "cli-ada", now=NOW)
 
 
-def test_code_is_kept_whole_whatever_its_bytes_are(db, bring) -> None:
-    bring()
+def test_code_is_kept_whole_whatever_its_bytes_are(brought) -> None:
+    db, _ = brought
     query = select(CodeRow.files).join(SubmissionRow, SubmissionRow.code_hash == CodeRow.hash)
     (text_one,) = rows(db, query.where(SubmissionRow.id == 10))[0]
     assert text_one == {"": "# one\n"}
@@ -228,8 +239,8 @@ def test_submissions_keep_their_numbers_and_leave_room_for_more(db, bring) -> No
         assert row.id == 24 + ROOM + 1
 
 
-def test_the_evidence_has_the_figures_of_each_stage(db, bring) -> None:
-    bring()
+def test_the_evidence_has_the_figures_of_each_stage(brought) -> None:
+    db, _ = brought
     report = service.show_submission(db, 10, viewer=OPERATOR).jobs[0].counted.report
     assert [stage.name.value for stage in report.stages] == ["test", "benchmark", "ranked"]
     (case,) = report.stages[2].cases
@@ -238,13 +249,14 @@ def test_the_evidence_has_the_figures_of_each_stage(db, bring) -> None:
     assert all(isinstance(each, str) for each in report.extra.values())
 
 
-def test_a_submission_without_results_ends_without_one(db, bring) -> None:
-    found = bring()
+def test_a_submission_without_results_ends_without_one(brought) -> None:
+    db, found = brought
     assert found.counts["ungraded"] == 1
     view = service.show_submission(db, 23, viewer=OPERATOR)
     assert (view.mode.value, view.ended, view.jobs[0].state.value) == ("test", True, "cancelled")
 
 
+@pytest.mark.jobs
 def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> None:
     with autocommitting(old) as connection:
         submission(connection, 40, ADA, done=False, status="running", at=NOW - timedelta(minutes=5))
@@ -254,6 +266,7 @@ def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> No
     assert bring().counts["submissions"] == 1
 
 
+@pytest.mark.jobs
 def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     from kernelcup.app.submissions import withdrawal
 
@@ -263,6 +276,7 @@ def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     assert (again.counts["submissions"], again.absent, again.differences) == (0, {16}, [])
 
 
+@pytest.mark.jobs
 def test_another_submission_with_a_number_of_kernelbots_is_refused(db, bring) -> None:
     make_board(db)
     with db.write() as session:
@@ -274,8 +288,8 @@ def test_another_submission_with_a_number_of_kernelbots_is_refused(db, bring) ->
         bring()
 
 
-def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db, bring) -> None:
-    found = bring()
+def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(brought) -> None:
+    db, found = brought
     boards = {row.name: row for (row,) in rows(db, select(LeaderboardRow))}
     assert boards["class"].visibility == Visibility.CLOSED
     assert boards["over"].deadline < NOW
@@ -284,6 +298,7 @@ def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db,
     assert {boards[name].code_policy for name in boards} == {"never"}
 
 
+@pytest.mark.jobs
 def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> None:
     with autocommitting(old) as connection:
         connection.exec_driver_sql("UPDATE leaderboard.leaderboard SET forum_id = -1 WHERE name = 'over'")
@@ -295,6 +310,7 @@ def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> No
     assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77"}
 
 
+@pytest.mark.jobs
 def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
     with autocommitting(old) as connection:
         connection.exec_driver_sql(
@@ -304,8 +320,8 @@ def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
     assert get_board(db, "none").devices == ("H100",)
 
 
-def test_what_is_old_is_no_news(db, bring) -> None:
-    bring()
+def test_what_is_old_is_no_news(brought) -> None:
+    db, _ = brought
     before = rows(db, select(NewsRow.kind, LeaderboardRow.name).join(LeaderboardRow))
     assert {tuple(each) for each in before} == {("final", "over"), ("final", "broken")}
     assert newsroom.note_due(db, NOW) == 0
@@ -342,19 +358,7 @@ def test_an_old_client_goes_on_over_http(bring, client) -> None:
     assert (shown["code"], shown["runs"][-1]["score"]) == ("# two\n", 1.5e-3)
 
 
-def test_the_old_site_submits_with_its_id(bring, client) -> None:
-    bring()
-    files = {"file": ("kernel.py", b"def custom_kernel(data):\n    return data * 2\n")}
-    found = client.post("/submission/vectoradd/H100/test", headers={"X-Web-Auth-Id": "web-ada"}, files=files)
-    assert found.status_code == 200
-
-
-def test_links_to_old_submissions_and_boards_hold(bring, client) -> None:
-    bring()
-    for path in ("/", "/b/vectoradd", "/b/over", "/b/broken", "/s/10"):
-        assert client.get(path, headers={"Accept": "text/html"}).status_code in (200, 303, 403), path
-
-
+@pytest.mark.jobs
 def test_the_command_prints_and_checks(db, db_url, old, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
     monkeypatch.setenv("KERNELCUP_DATABASE", db_url)
@@ -380,12 +384,12 @@ def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_pat
     assert "place differs: vectoradd on H100, user 2: 1 with 0.0012 s -> 3 with 1 s" in found.output
 
 
-def test_runs_count_once_for_each_gpu(db, bring) -> None:
-    assert bring().counts["results"] == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
+def test_runs_count_once_for_each_gpu(brought) -> None:
+    db, found = brought
+    assert found.counts["results"] == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
 
 
 def test_views_are_refused_on_sqlite(tmp_path) -> None:
-    from kernelcup.engine.database import Database
     from kernelcup_kernelbot import views
 
     with Database.open(f"sqlite:///{tmp_path / 'x.db'}") as db, pytest.raises(InvalidValue, match="db copy"):

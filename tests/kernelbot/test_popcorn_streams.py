@@ -26,7 +26,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule
-from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
+from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, Verdict
 from kernelcup_kernelbot.popcorn import results
 from popcorn_client import ApplicationError, PopcornClient, form
 
@@ -71,6 +71,7 @@ def each_without_statuses(exchange):
     return type(exchange)(request=exchange.request, answer={**exchange.answer, "body": kept})
 
 
+@pytest.mark.jobs
 def test_a_trace_that_is_none_is_left_out(board, waiting_cli, finish) -> None:
     report = profile_report(trace="no trace")
     first, _ = waiting_cli(lambda: finish(report), *[lambda: None] * 9).profile("kernel.py", CODE, **SENT)
@@ -81,8 +82,8 @@ def test_a_trace_that_is_none_is_left_out(board, waiting_cli, finish) -> None:
 @pytest.mark.parametrize(
     ("mode", "stage", "name"),
     [
-        (Mode.TEST, StageName.TEST, "test"),
-        (Mode.BENCHMARK, StageName.BENCHMARK, "benchmark"),
+        pytest.param(Mode.TEST, StageName.TEST, "test", marks=pytest.mark.jobs),
+        pytest.param(Mode.BENCHMARK, StageName.BENCHMARK, "benchmark", marks=pytest.mark.jobs),
         (Mode.LEADERBOARD, StageName.RANKED, "leaderboard"),
     ],
 )
@@ -99,17 +100,12 @@ def test_older_clients_stream_all_modes(board, waiting_cli, finish, golden, mode
 
 def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> None:
     update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))
-    report = make_report(trust=TrustLevel.WALL_CLOCK)
+    report = make_wall_report()
     cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert (
         "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock." in text
     )
-
-
-def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(waiting_cli, finish, board) -> None:
-    cli = waiting_cli(lambda: finish(make_wall_report()), *[lambda: None] * 9)
-    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert "80 µs (17.11 to 374); overhead 55 µs, self-measured 21 µs, by the wall clock" in text
     assert f"case 0: {NOT_REPLAYED}" in text
 
@@ -161,6 +157,7 @@ def test_a_submission_that_is_cancelled_ends_the_stream_with_an_error(db, board,
         waiting_cli(*steps).submit_and_stay("kernel.py", CODE, **SENT, mode="test")
 
 
+@pytest.mark.jobs
 def test_who_goes_away_cancels_nothing(db, board, http, server_url, person, finish) -> None:
     headers, body = form("kernel.py", CODE)
     both = {**headers, "X-Popcorn-Cli-Id": person("ada").token}
@@ -191,6 +188,7 @@ def test_frames_end_as_the_client_expects(board, http, person, finish) -> None:
     assert frames[-1].startswith("event: result\n")
 
 
+@pytest.mark.jobs
 def test_the_task_may_change_while_somebody_stays(db, board, waiting_cli, finish) -> None:
     def change() -> None:
         update_board(db, OPERATOR, "double", now=NOW, task=make_task(description="Twice."))

@@ -19,6 +19,7 @@ from zips import TWO, zipped
 
 CODE = SUBMISSION.encode()
 SENT = {"leaderboard": "double", "gpu": "H100"}
+WAYS = pytest.mark.parametrize("way", ["submit", pytest.param("submit_and_stay", marks=pytest.mark.jobs)])
 
 
 def failed_report(**case):
@@ -120,6 +121,7 @@ def test_of_a_hidden_case_only_its_number_is_told(db, client, person, finish, ro
     assert "got 1.0" not in str(caught.value)
 
 
+@pytest.mark.jobs
 def test_too_slow_has_its_own_word(board, waiting_cli, finish) -> None:
     stage = make_stage([], name=StageName.TEST, verdict=Verdict.TIME_LIMIT_EXCEEDED, message="180 s are over")
     report = make_report(
@@ -200,18 +202,15 @@ def test_somebody_elses_submission_is_neither_shown_nor_deleted(
     assert show_submission(db, 1).ended
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
+def test_a_page_that_cannot_be_is_refused_in_the_one_shape(board, cli) -> None:
+    for query, text in (
         ("limit=0", "limit must be between 1 and 100"),
         ("limit=101", "limit must be between 1 and 100"),
         ("offset=-1", "offset must be >= 0"),
         ("limit=many", "limit: "),
-    ],
-)
-def test_a_page_that_cannot_be_is_refused_in_the_one_shape(board, cli, query, text) -> None:
-    with pytest.raises(ApplicationError, match=text):
-        cli._wire.ask("GET", f"/user/submissions?{query}", timeout_s=30)
+    ):
+        with pytest.raises(ApplicationError, match=text):
+            cli._wire.ask("GET", f"/user/submissions?{query}", timeout_s=30)
 
 
 def test_the_leaderboards_are_listed_for_the_full_screen(db, board, cli, golden) -> None:
@@ -223,28 +222,28 @@ def test_the_leaderboards_are_listed_for_the_full_screen(db, board, cli, golden)
     golden("leaderboards", cli.exchanges)
 
 
-@pytest.mark.parametrize(
-    ("changed", "status", "text"),
-    [
-        ({"leaderboard": "nothing"}, 404, "There is no leaderboard 'nothing'."),
-        ({"gpu": "B200"}, 400, "Leaderboard 'double' has no device 'B200'; it has H100, MI300."),
-        ({"content": b""}, 400, "The file is empty."),
-        ({"content": b"\xff\xfe"}, 400, "The file is not UTF-8 text"),
-        ({"content": b"#" * ((1 << 20) + 1)}, 413, "1,048,577 bytes; a submission may have 1,048,576"),
-        ({"path": "kernel.txt"}, 400, "expected a file that ends in .py"),
-        ({"content": b"#!POPCORN leaderboard other\nx = 1\n"}, 400, "The file names leaderboard 'other'"),
-    ],
-)
-@pytest.mark.parametrize("way", ["submit", "submit_and_stay"])
-def test_a_refused_submission_has_its_own_status_and_a_text(board, cli, way, changed, status, text) -> None:
-    sent = {"path": "kernel.py", "content": CODE, **SENT, "mode": "test"} | changed
-    with pytest.raises(ApplicationError) as caught:
-        getattr(cli, way)(sent.pop("path"), sent.pop("content"), **sent)
-    assert str(caught.value).startswith(f"Server returned status {status} ")
-    assert text in str(caught.value)
+REFUSED = [
+    ({"leaderboard": "nothing"}, 404, "There is no leaderboard 'nothing'."),
+    ({"gpu": "B200"}, 400, "Leaderboard 'double' has no device 'B200'; it has H100, MI300."),
+    ({"content": b""}, 400, "The file is empty."),
+    ({"content": b"\xff\xfe"}, 400, "The file is not UTF-8 text"),
+    ({"content": b"#" * ((1 << 20) + 1)}, 413, "1,048,577 bytes; a submission may have 1,048,576"),
+    ({"path": "kernel.txt"}, 400, "expected a file that ends in .py"),
+    ({"content": b"#!POPCORN leaderboard other\nx = 1\n"}, 400, "The file names leaderboard 'other'"),
+]
 
 
-@pytest.mark.parametrize("way", ["submit", "submit_and_stay"])
+@WAYS
+def test_a_refused_submission_has_its_own_status_and_a_text(board, cli, way) -> None:
+    for changed, status, text in REFUSED:
+        sent = {"path": "kernel.py", "content": CODE, **SENT, "mode": "test"} | changed
+        with pytest.raises(ApplicationError) as caught:
+            getattr(cli, way)(sent.pop("path"), sent.pop("content"), **sent)
+        assert str(caught.value).startswith(f"Server returned status {status} ")
+        assert text in str(caught.value)
+
+
+@WAYS
 def test_bans_pauses_and_deadlines_keep_their_status(db, board, cli, way, clock) -> None:
     root = make_actor(db, "root", Role.ADMIN)
 
@@ -263,7 +262,7 @@ def test_bans_pauses_and_deadlines_keep_their_status(db, board, cli, way, clock)
     assert "403 Forbidden: " in refusal()
 
 
-@pytest.mark.parametrize("way", ["submit", "submit_and_stay"])
+@WAYS
 def test_without_a_header_or_with_a_wrong_one_it_says_how_to_sign_in(board, client, way) -> None:
     for token, text in [(None, "400 Bad Request: Missing"), ("kc_wrong", "401 Unauthorized: Invalid")]:
         with pytest.raises(ApplicationError, match=text) as caught:
@@ -271,11 +270,13 @@ def test_without_a_header_or_with_a_wrong_one_it_says_how_to_sign_in(board, clie
         assert "kernelcup login --popcorn" in str(caught.value)
 
 
+@pytest.mark.jobs
 def test_a_form_without_the_file_is_refused_with_a_text(board, cli) -> None:
     with pytest.raises(ApplicationError, match=r"422 .*: file: Field required"):
         cli._wire.ask("POST", "/submission/double/H100/test", timeout_s=60, data={"other": "x"})
 
 
+@pytest.mark.jobs
 def test_a_leaderboard_that_is_deleted_meanwhile_ends_the_loop(db, board, waiting_cli) -> None:
     cli = waiting_cli(lambda: delete_board(db, "double", confirm="double", now=NOW))
     with pytest.raises(ApplicationError, match="404"):

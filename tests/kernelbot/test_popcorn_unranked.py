@@ -19,27 +19,15 @@ def enter(client, person, finish, name: str) -> None:
     finish()
 
 
-def wall_clock(client, person, db, board, finish) -> None:
-    """Let only replayed times rank, and have one by the wall clock and a replayed one judged."""
+def test_times_by_the_wall_clock_follow_the_ranking_without_a_rank(client, person, db, board, finish) -> None:
     update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))
     enter(client, person, lambda: finish(make_wall_report()), "ada")
     enter(client, person, finish, "bob")
-
-
-def test_times_by_the_wall_clock_follow_the_ranking_without_a_rank(client, person, db, board, finish) -> None:
-    wall_clock(client, person, db, board, finish)
     found = client.get("/submissions/double/H100").json()
     assert [(each["rank"], each["user_name"], each.get("note")) for each in found] == [
         (1, "bob", None),
         (None, "ada", "by the wall clock; not ranked: this leaderboard ranks replayed times only"),
     ]
-
-
-def test_the_api_has_times_by_the_wall_clock_apart(client, person, db, board, finish) -> None:
-    wall_clock(client, person, db, board, finish)
-    page = client.get("/api/v1/leaderboards/double/standings/H100").json()
-    assert [each["user"] for each in page["items"]] == ["bob"]
-    assert [(each["user"], each["trust"]) for each in page["unranked"]] == [("ada", "wall clock")]
 
 
 def test_places_of_different_classes_of_machines_have_a_note(client, person, db, board, finish) -> None:

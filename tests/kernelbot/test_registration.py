@@ -163,11 +163,11 @@ def test_a_banned_person_links_no_client(cli, browser, db, clock) -> None:
     assert second.status() == 401
 
 
-@pytest.mark.parametrize("state", ["", "x", "W10", "bnVsbA", "eyJjbGlfaWQiOiAxfQ"])
-def test_a_state_of_no_client_is_refused(browser, state) -> None:
-    answer = browser.get("/auth/cli/github", params={"code": "c", "state": state})
-    assert answer.status_code == 400
-    assert "Invalid state parameter" in answer.text
+def test_a_state_of_no_client_is_refused(browser) -> None:
+    for state in ("", "x", "W10", "bnVsbA", "eyJjbGlfaWQiOiAxfQ"):
+        answer = browser.get("/auth/cli/github", params={"code": "c", "state": state})
+        assert answer.status_code == 400
+        assert "Invalid state parameter" in answer.text
 
 
 def test_a_secret_that_was_not_given_out_is_refused(cli, browser) -> None:
@@ -181,14 +181,6 @@ def test_a_code_that_the_provider_does_not_know_is_refused(cli, browser) -> None
     assert answer.status_code == 400
     assert "GitHub refused" in answer.text
     assert CLIENT_SECRET not in answer.text
-
-
-def test_an_unknown_provider_is_refused_as_before(browser) -> None:
-    answer = browser.get("/auth/init?provider=other")
-    assert (answer.status_code, answer.json()) == (
-        400,
-        {"detail": "Invalid provider, must be 'discord' or 'github'"},
-    )
 
 
 def test_beginning_is_limited(browser) -> None:

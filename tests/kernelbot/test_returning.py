@@ -111,6 +111,7 @@ def test_a_second_run_adds_nothing(old, db, send, finish) -> None:
     assert counts(old[1]) == before
 
 
+@pytest.mark.jobs
 def test_a_dry_run_counts_and_writes_nothing(old, db, send, finish) -> None:
     send("4444", "x = 1\n")
     finish(make_report((1000.0,)))
@@ -122,6 +123,7 @@ def test_a_dry_run_counts_and_writes_nothing(old, db, send, finish) -> None:
     assert tuple(old[1].execute(next_number).one()) == (1, False)
 
 
+@pytest.mark.jobs
 def test_numbers_are_kept_where_they_are_free(old, db, send, finish) -> None:
     _, kernelbot = old
     submit_there(kernelbot, b"theirs = 1\n")
@@ -133,6 +135,7 @@ def test_numbers_are_kept_where_they_are_free(old, db, send, finish) -> None:
     assert submit_there(kernelbot, b"theirs = 2\n") == 4
 
 
+@pytest.mark.jobs
 def test_an_error_leaves_the_tables_as_they_were(old, db, send, finish) -> None:
     _, kernelbot = old
     for number in range(2):
@@ -145,6 +148,7 @@ def test_an_error_leaves_the_tables_as_they_were(old, db, send, finish) -> None:
     assert counts(kernelbot) == before
 
 
+@pytest.mark.jobs
 def test_what_kernelbot_cannot_have_is_counted_with_the_reason(old, db, send, finish) -> None:
     make_board(db, name="new-one", devices=["H100"])
     send(ADA, "x = 1\n", board="new-one")
@@ -163,6 +167,7 @@ def test_what_kernelbot_cannot_have_is_counted_with_the_reason(old, db, send, fi
     assert bring_back(old, db).written["submission"] == 1
 
 
+@pytest.mark.jobs
 def test_a_leaderboard_that_the_import_renamed_is_found(old, db, send, finish) -> None:
     old[1].execute(text("UPDATE leaderboard.leaderboard SET name = 'double trouble' WHERE name = 'double'"))
     make_board(db, name="double-trouble", devices=["H100"])
@@ -171,6 +176,7 @@ def test_a_leaderboard_that_the_import_renamed_is_found(old, db, send, finish) -
     assert bring_back(old, db).written["submission"] == 1
 
 
+@pytest.mark.jobs
 def test_what_came_before_the_switch_or_from_kernelbot_stays_out(old, db, send, finish, clock) -> None:
     send(ADA, "x = 1\n")
     finish(make_report((1000.0,)))

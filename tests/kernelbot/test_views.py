@@ -10,17 +10,17 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from builders import NOW, make_board, make_device
-from database_kinds import POSTGRES
+from database_kinds import POSTGRES, autocommitting, postgres_database
 from kernelcup.app.people import tokens
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, SignInNeeded
 from kernelcup_kernelbot import views
 from kernelcup_kernelbot.commands import app as commands
 from kernelcup_kernelbot.importing import run
 
-pytestmark = [
-    pytest.mark.skipif(POSTGRES not in os.environ, reason="views are of PostgreSQL"),
-    pytest.mark.parametrize("db_url", ["postgresql"], indirect=True),
-]
+pytestmark = pytest.mark.skipif(POSTGRES not in os.environ, reason="views are of PostgreSQL")
+ON_POSTGRES = pytest.mark.parametrize("db_url", ["postgresql"], indirect=True)
 
 SCHEMA = "old_site"
 ZOE = "323456789012345678"
@@ -46,12 +46,15 @@ def made(db):
     views.remove(db, SCHEMA)
 
 
-@pytest.fixture
-def moved(made):
-    """The same with what KernelBot had, and KernelBot's own places."""
-    with old_database() as url:
-        run.bring(made, url, known=[make_device()], now=NOW)
-        yield made, ask_url(url, PLACES.format("leaderboard"))
+@pytest.fixture(scope="module")
+def moved():
+    """Another one with what KernelBot had, only to be read, and KernelBot's own places."""
+    with postgres_database() as here, Database.open(here) as db, old_database() as there:
+        migrate.upgrade(db)
+        views.make(db, SCHEMA)
+        run.bring(db, there, known=[make_device()], now=NOW)
+        with autocommitting(there) as connection:
+            yield db, connection.execute(text(PLACES.format("leaderboard"))).all()
 
 
 def ask(db, query: str):
@@ -59,11 +62,13 @@ def ask(db, query: str):
         return session.execute(text(query)).all()
 
 
-def ask_url(url: str, query: str):
-    from database_kinds import autocommitting
-
-    with autocommitting(url) as connection:
-        return connection.execute(text(query)).all()
+def ask_after(db, change: str, query: str):
+    """Return what is found after a change that is undone."""
+    with db.write() as session:
+        session.execute(text(change))
+        found = session.execute(text(query)).all()
+        session.rollback()
+    return found
 
 
 def test_the_old_query_gives_the_same_places(moved) -> None:
@@ -139,24 +144,21 @@ def test_the_task_has_the_files_and_no_secret(moved) -> None:
 
 def test_a_result_that_does_not_count_has_no_score(moved) -> None:
     db, _ = moved
-    with db.write() as session:
-        session.execute(text("UPDATE jobs SET state = 'rejected' WHERE submission_id = 16"))
-    rows = ask(db, f"SELECT score FROM {SCHEMA}.runs WHERE submission_id = 16 AND mode = 'leaderboard'")
+    change = "UPDATE jobs SET state = 'rejected' WHERE submission_id = 16"
+    rows = ask_after(
+        db, change, f"SELECT score FROM {SCHEMA}.runs WHERE submission_id = 16 AND mode = 'leaderboard'"
+    )
     assert {score for (score,) in rows} == {None}
 
 
 def test_results_after_a_freeze_are_not_shown(moved) -> None:
     db, _ = moved
-    with db.write() as session:
-        session.execute(
-            text("UPDATE leaderboards SET freeze_at = '2026-05-01 13:30+00' WHERE name = 'vectoradd'")
-        )
-    found = {
-        submission for (submission,) in ask(db, f"SELECT submission_id FROM {SCHEMA}.runs WHERE score > 0")
-    }
-    assert found == {10, 12, 20, 21, 22}
+    change = "UPDATE leaderboards SET freeze_at = '2026-05-01 13:30+00' WHERE name = 'vectoradd'"
+    found = ask_after(db, change, f"SELECT submission_id FROM {SCHEMA}.runs WHERE score > 0")
+    assert {submission for (submission,) in found} == {10, 12, 20, 21, 22}
 
 
+@ON_POSTGRES
 def test_the_sites_sign_in_makes_a_user_once(made) -> None:
     insert = f"INSERT INTO {SCHEMA}.user_info (id, user_name, web_auth_id) VALUES ('{ZOE}', '{{}}', '{{}}')"
     for name, secret in (("Zoë 🚀", "first"), ("Zoë", "second")):
@@ -173,6 +175,7 @@ def test_the_sites_sign_in_makes_a_user_once(made) -> None:
     assert ask(made, "SELECT provider, count(*) FROM identities GROUP BY 1") == [("discord", 1)]
 
 
+@ON_POSTGRES
 def test_views_are_made_and_removed_twice(db, db_url, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
     monkeypatch.setenv("KERNELCUP_DATABASE", db_url)
@@ -183,6 +186,7 @@ def test_views_are_made_and_removed_twice(db, db_url, tmp_path, monkeypatch) -> 
     assert "nothing was changed" in CliRunner().invoke(commands, ["views", "--remove"]).output
 
 
+@ON_POSTGRES
 def test_kernelbots_own_schema_is_left_alone(db) -> None:
     make_board(db)
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -198,6 +202,7 @@ def test_kernelbots_own_schema_is_left_alone(db) -> None:
             session.execute(text("DROP SCHEMA leaderboard CASCADE"))
 
 
+@ON_POSTGRES
 def test_kernelbots_tables_come_from_the_same_database_too(db) -> None:
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         fill(connection)
@@ -209,6 +214,7 @@ def test_kernelbots_tables_come_from_the_same_database_too(db) -> None:
             session.execute(text("DROP SCHEMA leaderboard CASCADE"))
 
 
+@ON_POSTGRES
 def test_a_name_that_is_none_is_refused(db) -> None:
     with pytest.raises(InvalidValue, match="small letters"):
         views.make(db, 'x"; DROP')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import subprocess
 from pathlib import Path
@@ -42,15 +41,6 @@ def test_an_agent_with_the_servers_devices_is_refused(tmp_path: Path) -> None:
 
 def test_no_file_holds_a_token() -> None:
     assert not any("kc_" in each.read_text() for each in FILES)
-
-
-def test_the_systemd_unit_has_its_sections() -> None:
-    unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str
-    unit.read(UNIT)
-    assert unit.sections() == ["Unit", "Service", "Install"]
-    assert unit["Service"]["Restart"] == "always"
-    assert unit["Service"]["Delegate"] == "yes"
 
 
 def test_the_slurm_script_is_bash_with_its_options_first() -> None:

@@ -42,14 +42,6 @@ def test_attack_and_twin_have_the_same_inputs_in_a_run() -> None:
     assert first.rival == twin.submission
 
 
-def test_a_twin_is_chosen_with_its_attack() -> None:
-    found = attacks.entries()
-    chosen = attacks.wanted(found, "v29_memo")
-
-    assert [each.role for each in chosen] == ["honest", "attack", "attack"]
-    assert attacks.wanted(found, "") == found
-
-
 @pytest.mark.parametrize(
     ("printed", "log", "message", "does"),
     [
@@ -66,15 +58,3 @@ def test_only_calls_that_count_show_that_an_attack_acted(
     report: dict[str, Any] = {"stdout": {"text": printed}, "message": message}
 
     assert attacks.acted(attacks.said(report, log)) is does
-
-
-def test_the_last_marks_of_a_size_count() -> None:
-    report: dict[str, Any] = {"stdout": {"text": ""}, "message": ""}
-
-    assert attacks.said(report, "marks 64 [1]\nmarks 64 [4]\n") == ["marks at 64: [4]"]
-
-
-def test_ratios_are_those_to_the_median_twin_case_by_case() -> None:
-    assert attacks.ratios_of([10.0, 30.0], [[20.0, 30.0], [10.0, 30.0], [40.0, 60.0]]) == [0.5, 1.0]
-    assert attacks.ratios_of([10.0], [[20.0, 30.0]]) == []
-    assert attacks.ratios_of([], [[20.0]]) == []

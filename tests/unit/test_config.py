@@ -86,42 +86,6 @@ def test_devices_are_taken_from_the_file(load) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("databse = 1", "databse: unknown key"),
-        ("[database]\nurl = 1", "database.url: must be text, not a whole number"),
-        ("[[devices]]\nname = 'x'", "devices.0.backend: is required and missing"),
-        (
-            "[[devices]]\nname = 'x'\nbackend = 'rocm'",
-            "devices.0.backend: expected one of cuda, cpu, emulated",
-        ),
-        ("[[devices]]\nname = 'x'\nbackend = ['cpu']", "devices.0.backend: expected one of"),
-        ("[[devices]]\nname = 'a/b'\nbackend = 'cpu'", "devices.0.name: String should match pattern"),
-        (
-            "[[devices]]\nname = 'x'\nbackend = 'cpu'\nslots = '2'",
-            "devices.0.slots: must be a whole number, not text",
-        ),
-        ("[[devices]]\nname = 'x'\nbackend = 'cpu'\nslots = 0", "devices.0.slots: must be at least 1"),
-        (
-            "[[devices]]\nname='x'\nbackend='cpu'\n" * 2,
-            "devices: two devices",
-        ),
-        ("[sandbox]\nrequired = 'no'", "sandbox.required: must be true or false, not text"),
-        (
-            "[sandbox]\nenvironment = ['LD_PRELOAD']",
-            "sandbox.environment: 'LD_PRELOAD' would pass LD_",
-        ),
-        ("[sandbox]\nenvironment = ['A B']", "sandbox.environment: 'A B' is not the name of a variable"),
-        ("[[devices", "not TOML"),
-    ],
-)
-def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load(text)
-    assert re.search(rf"kernelcup\.toml:\d+:\d+: {re.escape(problem)}", str(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
         (
             "# first\n\ndatabse = 1",
             "3:1: databse: unknown key; did you mean `database`? allowed are database, ",
@@ -134,6 +98,9 @@ def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str)
         ),
         ("[[devices]]\nbackend = 'cpu'", "1:1: devices.0.name: is required and missing"),
         ("server.port = 99999", "1:15: server.port: must be at most 65535"),
+        ("[[devices]]\nname = 'a/b'\nbackend = 'cpu'", "2:8: devices.0.name: String should match pattern"),
+        ("[[devices]]\nname='x'\nbackend='cpu'\n" * 2, "1:1: devices: two devices"),
+        ("[sandbox]\nenvironment = ['LD_PRELOAD']", "2:15: sandbox.environment: 'LD_PRELOAD' would pass LD_"),
         ("[database]\nurl = = 1", "2:7: not TOML: Invalid value"),
         ("[database]\n[[devices", "2:10: not TOML: Expected"),
         ('[database]\nurl = """\n[server]\nport = 1\n"""\n[sandbox]\nrequired = 3', "7:12: sandbox.required"),
@@ -149,18 +116,10 @@ def test_what_is_wrong_is_named_with_line_and_column(load, text: str, problem: s
     ("model", "name"),
     [
         ("NVIDIA H100 80GB HBM3", "H100"),
-        ("NVIDIA H100 PCIe", "H100"),
         ("NVIDIA A100-SXM4-80GB", "A100"),
-        ("NVIDIA H200", "H200"),
-        ("NVIDIA B200", "B200"),
-        ("NVIDIA GB200", "GB200"),
         ("NVIDIA GH200 480GB", "GH200"),
-        ("NVIDIA L4", "L4"),
         ("NVIDIA L40S", "L40S"),
         ("Tesla T4", "T4"),
-        ("Tesla V100-SXM2-16GB", "V100"),
-        ("NVIDIA A10G", "A10G"),
-        ("NVIDIA GeForce RTX 4090", "RTX4090"),
         ("NVIDIA GeForce RTX 4070 Ti", "RTX4070Ti"),
         ("NVIDIA RTX A6000", "RTXA6000"),
         ("NVIDIA RTX 6000 Ada Generation", "RTX6000Ada"),
@@ -204,18 +163,6 @@ def test_a_machine_without_gpus_has_none_to_give() -> None:
 def test_ranked_runs_need_a_sandbox_unless_the_file_says_otherwise(load) -> None:
     assert load("").sandbox_required
     assert not load("[sandbox]\nrequired = false").sandbox_required
-
-
-def test_how_many_runners_wait_may_be_said(load) -> None:
-    assert (load("").warm, load("").refill_beside) == (None, None)
-    text = "[local]\nwarm = 2\nrefill = 'after'\n"
-    assert (load(text).warm, load(text).refill_beside) == (2, False)
-
-
-def test_an_operator_names_what_jobs_see_of_the_environment(load) -> None:
-    assert load("").sandbox_environment == ()
-    text = "[sandbox]\nenvironment = ['HF_HUB_OFFLINE', 'MY_*']"
-    assert load(text).sandbox_environment == ("HF_HUB_OFFLINE", "MY_*")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ LINTER = Path(sys.executable).parent / "lint-imports"
 PLANTED = {
     "Layers": ("kernelcup.tasks.loader", "kernelcup.app.access"),
     "KernelCup knows no package beside it": ("kernelcup.launchers.outcomes", "kernelcup_modal"),
+    "A server that does not judge loads no judge": ("kernelcup.http.logs", "kernelcup.app.queue.dispatcher"),
     "Launchers in packages know the port, not the platform": ("kernelcup_github.api", "kernelcup.app.access"),
     "The loopback Discord stands alone": ("discord_loopback.clock", "kernelcup.errors"),
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
@@ -81,6 +82,7 @@ def test_each_contract_has_a_planted_violation() -> None:
     assert {each["name"] for each in contracts} == PLANTED.keys()
 
 
+@pytest.mark.jobs  # `make check` runs the contracts themselves
 @pytest.mark.parametrize("contract", PLANTED)
 def test_a_planted_violation_breaks_its_contract(contract: str, broken: dict[str, str]) -> None:
     importer, imported = PLANTED[contract]

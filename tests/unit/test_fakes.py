@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from builders import make_device, make_spec
-from fakes import FakeGpuLauncher, FakeGpuProbe, FakeLauncher
-from kernelcup.launchers.base import KeepsGpus, Launcher, check_report
+from fakes import FakeGpuProbe, FakeLauncher
+from kernelcup.launchers.base import Launcher, check_report
 from kernelcup.launchers.gpu_health.probe import GpuProcess
 
 
@@ -35,8 +35,3 @@ def test_the_fake_probe_takes_no_state_that_a_driver_would_not_tell(changes, tex
     probe.set("0", errors={"remapped rows": 1})
     with pytest.raises(ValueError, match=text):
         probe.set("0", **changes)
-
-
-def test_only_the_fake_gpu_launcher_keeps_gpus() -> None:
-    assert isinstance(FakeGpuLauncher(), KeepsGpus)
-    assert not isinstance(FakeLauncher(), KeepsGpus)

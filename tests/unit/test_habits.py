@@ -1,18 +1,23 @@
-"""What a change goes through before it is a commit: its message, and the tests that fit it."""
+"""What a change goes through: the message of its commit, and the lanes of tests that it may have broken."""
 
 from __future__ import annotations
 
 import runpy
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+
+import parts
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 MESSAGE = SCRIPTS / "check-commit-message"
-QUICK = runpy.run_path(str(SCRIPTS / "quick-tests"))
+LANES = runpy.run_path(str(SCRIPTS / "dear-lanes"))
 HOUSE = runpy.run_path(str(SCRIPTS / "house"))
 
 
@@ -20,8 +25,6 @@ HOUSE = runpy.run_path(str(SCRIPTS / "house"))
     "subject",
     [
         "cli: tables break no word",
-        "cli, bot: what holds of several cases is said once",
-        "set-up: lock files",
         "http/api: " + "x" * 62,
         "fixup! cli: tables break no word, whatever the terminal is and however long this line gets to be",
         "Merge branch 'web'",
@@ -38,10 +41,8 @@ def test_a_message_with_an_area_is_taken(tmp_path: Path, subject: str) -> None:
     ("subject", "told"),
     [
         ("tables break no word", "`area: what changes`"),
-        ("Cli: tables break no word", "`area: what changes`"),
         ("cli:tables break no word", "`area: what changes`"),
         ("cli: tables break no word.", "`area: what changes`"),
-        ("cli: ", "`area: what changes`"),
         ("", "`area: what changes`"),
         ("http/api: " + "x" * 63, "has 73 characters; 72 are allowed"),
     ],
@@ -56,24 +57,64 @@ def test_pre_commit_asks_for_the_message() -> None:
     assert "entry: scripts/check-commit-message" in hooks
 
 
-def test_a_changed_module_asks_for_the_tests_that_import_it() -> None:
-    found = chosen("src/kernelcup/cli/show/tables.py", "src/kernelcup/reporting/insights.py")
-    assert {"tests/unit/test_lessons.py", "tests/unit/cli/test_cli_render.py"} <= found
-    assert "tests/unit/app/test_limits.py" not in found
+@pytest.mark.parametrize(
+    ("changed", "turn", "lanes"),
+    [
+        (["docs/index.md"], 0, ["container"]),
+        (["docs/index.md"], 1, ["fleet"]),
+        (["docs/index.md"], 5, ["cuda-build"]),
+        (["deploy/compose.yaml", "tests/fleet/test_ray.py"], 5, ["container", "fleet"]),
+        (["src/kernelcup_harness/device/port.py"], 0, ["cuda-build"]),
+    ],
+)
+def test_a_lane_runs_if_its_files_changed_and_else_one_in_turn(
+    changed: list[str], turn: int, lanes: list[str]
+) -> None:
+    assert LANES["lanes_of"](changed, turn) == lanes
 
 
-def test_a_module_is_found_by_its_name_among_others_of_its_package() -> None:
-    assert "tests/unit/app/test_accounts.py" in chosen("src/kernelcup/app/people/audit_log.py")
+def test_what_a_lane_tries_is_there() -> None:
+    starts = [start for starts in LANES["TRIES"].values() for start in starts] + [*LANES["JUDGED"]]
+    assert [start for start in starts if not (ROOT / start).exists()] == []
 
 
-def test_a_changed_test_asks_for_itself() -> None:
-    assert chosen("tests/unit/test_wording.py") == {"tests/unit/test_wording.py"}
-    assert chosen("docs/index.md") == set()
+def test_the_judged_files_that_changed_are_named() -> None:
+    changed = [
+        "tests/judged/attacks/t03_seed_discovery/attack.py",
+        "src/kernelcup/tasks/examples/vectoradd/solutions/wrong_tail.py",
+        "src/kernelcup/cli/app.py",
+    ]
+    assert LANES["judged_of"](changed) == ["t03_seed_discovery", "vectoradd"]
 
 
-def test_a_changed_module_of_a_package_asks_for_its_tests() -> None:
-    found = chosen("packages/kernelcup-github/src/kernelcup_github/api.py")
-    assert found == {"packages/kernelcup-github/tests/test_github.py"}
+def test_the_parts_together_have_each_test_once() -> None:
+    every = [f"tests/unit/test_some.py::test_number[{number}]" for number in range(50)]
+    found = [kept(every, f"{number}/3") for number in range(3)]
+    assert sorted(test for part in found for test in part) == sorted(every)
+    assert all(found)
+    assert all("tests/unit/test_some.py::test_number[7]" in kept(every, f"{n}/3", "[7]") for n in range(3))
+
+
+@pytest.mark.parametrize("text", ["3/3", "-1/3", "1", "a/b"])
+def test_a_part_that_there_is_not_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parts.part(text)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A test, as far as parts ask."""
+
+    nodeid: str
+
+
+def kept(tests: list[str], part: str, *also: str) -> list[str]:
+    """Return the tests that a part keeps."""
+    items: Any = [Item(test) for test in tests]
+    options = {"part": parts.part(part), "also": list(also)}
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    parts.pytest_collection_modifyitems(items, cast("Any", SimpleNamespace(getoption=options.get, hook=hook)))
+    return [item.nodeid for item in items]
 
 
 def check(folder: Path, message: str) -> str:
@@ -85,12 +126,6 @@ def check(folder: Path, message: str) -> str:
     )
     assert done.returncode == bool(done.stderr)
     return done.stderr
-
-
-def chosen(*changed: str) -> set[str]:
-    """Return the tests of some changed files."""
-    found = QUICK["tests_of"]([Path(each) for each in changed], list(QUICK["unit_tests"]()))
-    return {str(each) for each in found}
 
 
 def sizes_of(folder: Path, text: str) -> dict[str, int]:

@@ -38,11 +38,6 @@ def test_with_bytes_and_flops_the_nearer_limit_counts() -> None:
     assert columns.attained(found) == "50 % (2 TB/s, 1e+03 TFLOP/s)".replace("1e+03", "1000")
 
 
-def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
-    assert lesson(work=Work(written=2e7)).bound_by == "bandwidth"
-    assert lesson(work=Work(written=2e7, flops=1e10)).bound_by == "roofline"
-
-
 @pytest.mark.parametrize(
     ("topology", "capability", "share"),
     [
@@ -132,20 +127,6 @@ def test_what_holds_of_several_cases_is_said_once() -> None:
         for index, notes in enumerate([("slow", "odd"), (), ("slow", "slow")])
     ]
     assert columns.notes(learned) == {"slow": "cases 0, 2", "odd": "case 0"}
-
-
-def test_only_columns_that_say_something_are_shown() -> None:
-    assert list(columns.columns([lesson()])) == ["time per call (95 %)", "raw", "calls"]
-    plain = lesson(timing=Timing(samples_ns=[1000.0] * 3), reference_ns=2000.0)
-    assert list(columns.columns([plain])) == ["time per call (95 %)", "calls", "reference"]
-
-
-def test_a_summary_is_one_line() -> None:
-    best = Best(submission=7, score_s=5e-6, cases_ns={0: 5_000.0})
-    found = lesson(best, work=Work(bytes=2e7), floor_ns=8_000.0, reference_ns=25_000.0)
-    assert columns.summary(found) == (
-        "raw 12.4 µs, 80 % (2 TB/s) of what the device attains, 2.5x the reference, 0.5x the best"
-    )
 
 
 def test_a_case_without_a_time_teaches_nothing() -> None:

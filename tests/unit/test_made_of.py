@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.reporting.made_of import by_time, made_of, ran_line
+from kernelcup.reporting.made_of import by_time, made_of
 from kernelcup_harness.protocol import RanKernel
 
 
@@ -63,9 +63,3 @@ def test_kernels_that_ran_say_what_it_is_made_of_and_the_text_where_they_do_not(
     assert by_time(text, [theirs, mine, tiny]).names == ("own kernels 70%", "cuBLAS 30%")
     assert by_time(text, [mine, ran("gemm", 0.3)]) == text
     assert by_time(text, [ran("_Z3foo", None, "")]) == text
-
-
-def test_a_line_names_whose_kernels_ran_and_the_longest() -> None:
-    kernels = [ran("a", 0.1, ""), ran("b", 0.6, "cuBLAS"), ran("c", 0.2, ""), ran("d", 0.1, "")]
-    assert ran_line(kernels) == "ran: cuBLAS 60%, own kernels 40%; b 60%, c 20%, a 10%, and 1 more"
-    assert ran_line([ran("a", None)]) == "ran: a"

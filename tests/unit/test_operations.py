@@ -88,9 +88,8 @@ WANTED = {"board": "double", "user": "ada", "text": "much", "other": "single", "
 def test_a_route_hands_on_all_that_is_said(sample: tuple[Operation, list[dict[str, Any]]]) -> None:
     made, calls = sample
     app = FastAPI()
-    for route in routes.router_of([made]).routes:
-        # Who asks, and how much room there is, is the platform's matter.
-        app.add_api_route(route.path, route.endpoint, methods=["POST"], status_code=201)  # type: ignore[attr-defined]
+    # Who asks, and how much room there is, is the platform's matter.
+    app.add_api_route(made.path, routes.function_of(made), methods=["POST"], status_code=201)
     app.dependency_overrides[routes.provided] = lambda: {"db": None, "actor": None, "now": NOW}
     body = {"text": "much", "leaderboard": "single", "count": 3, "shared": False, "until": NOW.isoformat()}
     with TestClient(app) as client:
@@ -128,8 +127,7 @@ def test_a_route_takes_settings_beside_a_task(monkeypatch: pytest.MonkeyPatch) -
     made = OPERATIONS.pop(put_sample)
     monkeypatch.setitem(OPERATIONS, put_sample, made)
     app = FastAPI()
-    for route in routes.router_of([made]).routes:
-        app.add_api_route(route.path, route.endpoint, methods=["PUT"])  # type: ignore[attr-defined]
+    app.add_api_route(made.path, routes.function_of(made), methods=["PUT"])
     app.dependency_overrides[routes.provided] = lambda: {"db": None}
     files = {"files": ("task.yml", b"lang: py")}
     with TestClient(app) as client:

@@ -17,7 +17,6 @@ from kernelcup.reporting.report import Cases, Headline, Line, Listing, Log, Tabl
 from kernelcup_harness.protocol import (
     Backend,
     BinaryUse,
-    CapturedOutput,
     Difference,
     DuelResult,
     Finding,
@@ -92,11 +91,6 @@ def test_every_reason_and_every_mode_has_words() -> None:
     assert all(words.next_step(make_report(mode=mode)) for mode in Mode)
     emulated = make_report(mode=Mode.BENCHMARK, backend=Backend.EMULATED)
     assert "only a GPU shows how fast" in words.next_step(emulated)
-
-
-def test_who_has_a_command_line_reads_the_command_that_shows_more() -> None:
-    assert "kernelcup task show x" in words.next_step(failed(), "kernelcup task show x")
-    assert "kernelcup" not in words.next_step(failed())
 
 
 @pytest.mark.parametrize(
@@ -189,29 +183,6 @@ def test_gpu_ranks_are_rows_with_their_times_and_the_skew_below() -> None:
     assert table.caption.endswith("case 0 2.5 µs, case 1 3.25 µs")
 
 
-def test_gpu_ranks_stand_among_the_facts_of_the_machine() -> None:
-    found = dict(words.environment(make_report(environment={"ranks": RANKS})))
-    assert found["GPU ranks"] == "4, nccl 2.28.9, NV18"
-
-
-def test_a_report_of_one_gpu_has_no_table_of_ranks() -> None:
-    assert list(view.rank_tables(make_report())) == []
-
-
-def test_a_mismatch_counts_what_is_not_finite() -> None:
-    found = dataclasses.replace(
-        MISMATCH, where="output", wrong=3000, total=4000, nan=2, infinite=1, largest_error=None
-    )
-    (failure,) = view.failures_of(failed_cases({"mismatch": found}))
-    assert failure.title == "3,000 of 4,000 elements are wrong, 2 NaN, 1 infinite"
-
-
-def test_a_checkers_own_words_stand_above_the_mismatch() -> None:
-    log, _ = view.failure(failed_cases({"mismatch": MISMATCH, "message": "not the double\n0 1 2"}))
-    assert isinstance(log, Log)
-    assert log.text == "case 0 (size=1024, seed=2): not the double"
-
-
 def test_the_first_wrong_tensor_and_the_first_exception_are_looked_at_first() -> None:
     scalar = dataclasses.replace(MISMATCH, wrong=1, total=1)
     raised = {"reason": Reason.EXCEPTION, "message": "boom"}
@@ -219,26 +190,6 @@ def test_the_first_wrong_tensor_and_the_first_exception_are_looked_at_first() ->
     assert [each.is_open for each in view.failures_of(report)] == [False, True, True, False]
     many = failed_cases(*[{"message": "no"}] * 20, raised)
     assert len(view.failures_of(many)) == view.MOST_FAILURES + 1
-
-
-def test_without_a_message_the_reason_is_said() -> None:
-    (log,) = view.failure(failed(Verdict.TIME_LIMIT_EXCEEDED, message="", reason=Reason.TIME))
-    assert isinstance(log, Log)
-    assert log.text == "The time limit was exceeded."
-
-
-def test_of_a_hidden_case_only_that_it_is_hidden_is_said() -> None:
-    assert view.parameters_text(make_case(None, hidden=True, parameters={})) == "hidden"
-
-
-def test_output_is_named_with_its_size_and_whether_it_was_cut() -> None:
-    printed = CapturedOutput(text="x", total_bytes=99999, truncated=True)
-    empty = CapturedOutput(text="\n \n", total_bytes=789)
-    logs = [each for each in view.blocks(make_report(stdout=printed, stderr=empty)) if isinstance(each, Log)]
-    assert [each.title for each in logs] == [
-        "stdout (99999 bytes, shown to where the kept part ends)",
-        "stderr (789 bytes, no text)",
-    ]
 
 
 def test_a_profile_takes_the_place_of_its_case() -> None:
@@ -252,10 +203,3 @@ def test_a_profile_takes_the_place_of_its_case() -> None:
     )
     wrong = dataclasses.replace(stage, cases=[make_case(None, verdict=Verdict.WRONG_ANSWER)])
     assert any(isinstance(each, Cases) for each in view.blocks(make_report(stages=[wrong])))
-
-
-def test_the_machine_is_named_where_a_report_knows_it() -> None:
-    report = make_report(environment={"device": "H100", "torch": "2.13", "sandbox": {"kind": "bubblewrap"}})
-    assert list(words.environment(report)) == [
-        ("Device", "H100"), ("PyTorch", "2.13"), ("Sandbox", "bubblewrap")
-    ]  # fmt: skip

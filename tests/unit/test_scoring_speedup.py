@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_audit, make_case, make_report, make_stage
-from kernelcup.domain import RankedBy, RankingBy, Score, Standing
-from kernelcup.reporting.phrases import place_time, score_interval
-from kernelcup.reporting.report import score_text
+from kernelcup.domain import RankingBy, Score, Standing
 from kernelcup.scoring import beside_s, told_apart
 from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import CaseResult, Timing, Verdict
@@ -142,14 +140,6 @@ def test_times_have_weights_too(rule: RankingBy, expected_s: float) -> None:
 def test_no_time_of_the_reference_stands_beside_a_speedup() -> None:
     report = make_report(stages=[make_stage([case(reference_ns=2000.0)])])
     assert beside_s(report, RankingBy.SPEEDUP, lambda each: each.reference_ns) is None
-
-
-def test_a_speedup_is_written_as_a_factor() -> None:
-    score = Score(score_s=1 / 1.834, low_s=1 / 1.9, high_s=1 / 1.8, speedup=1.834)
-    assert score_text(score) == "1.83× (1.80 to 1.90)"
-    assert score_interval(score) == "1.80 to 1.90"
-    assert place_time(score.score_s, RankedBy.TIME, score.speedup) == "1.83×"
-    assert place_time(score.score_s, RankedBy.CORRECTNESS, score.speedup) == "correct"
 
 
 def test_a_csv_has_no_seconds_of_a_speedup() -> None:

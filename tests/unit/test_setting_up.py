@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import platform
 import re
@@ -10,24 +9,21 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
+from test_docs import load_script
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -96,29 +92,15 @@ NO_DRIVER = pytest.mark.skipif(
 
 
 @NO_DRIVER
-def test_the_cpu_build_is_taken_where_there_is_no_driver_and_its_index_answers(tmp_path: Path) -> None:
+def test_the_cpu_build_is_taken_where_there_is_no_driver_and_its_index_has_it(tmp_path: Path) -> None:
     with index_that(page_of(HAS_OUR_BUILD)) as index:
         options, reason = chosen(index, commands=tmp_path)
     assert options == f"--index-url {index}"
-    assert "CPU build" in reason
-    assert re.search(r"[\d.]+ GB to download, [\d.]+ GB on disk", reason)
-
-
-@NO_DRIVER
-def test_pypi_is_taken_where_the_cpu_index_lacks_the_release(tmp_path: Path) -> None:
+    assert re.search(r"CPU build.*[\d.]+ GB to download, [\d.]+ GB on disk", reason)
     with index_that(page_of(HAS_ANOTHER)) as index:
         options, reason = chosen(index, commands=tmp_path)
     assert options == ""
-    assert "has no build for this Python and machine" in reason
-    assert re.search(r"CUDA: [\d.]+ GB to download, [\d.]+ GB on disk", reason)
-
-
-@NO_DRIVER
-@pytest.mark.parametrize("index", ["http://127.0.0.1:9/whl/cpu", "no address"])
-def test_pypi_is_taken_where_the_cpu_index_does_not_answer(tmp_path: Path, index: str) -> None:
-    options, reason = chosen(index, commands=tmp_path)
-    assert options == ""
-    assert "does not answer" in reason
+    assert re.search(r"has no build for this Python and machine.*CUDA: [\d.]+ GB to download", reason)
 
 
 @NO_DRIVER
@@ -134,13 +116,11 @@ def test_an_index_that_trickles_is_waited_for_a_few_seconds(tmp_path: Path) -> N
         except OSError:  # the other end has gone
             return
 
-    began = time.monotonic()
     with index_that(trickle) as index:
         options, reason = chosen(index, commands=tmp_path)
         over.set()
     assert options == ""
     assert "does not answer within 4 s" in reason
-    assert time.monotonic() - began < 60
 
 
 def test_pypi_is_taken_where_there_is_a_driver(tmp_path: Path) -> None:
@@ -171,14 +151,6 @@ def make(*words: str) -> str:
 def commands_of(*words: str) -> str:
     """Return what make would run."""
     return make("--dry-run", "--always-make", *words)
-
-
-def test_torch_is_downloaded_with_its_progress_shown() -> None:
-    lines = commands_of("demo", "TORCH_INDEX=https://index.example/cu999")
-    assert '--index "https://index.example/cu999"' in lines
-    (download,) = re.findall(r"^.*\binstall torch==.*$", lines, re.MULTILINE)
-    assert "$index" in download
-    assert "--quiet" not in download
 
 
 def machine(folder: Path, **commands: str) -> Path:
@@ -253,38 +225,13 @@ def test_root_gets_the_package_that_makes_environments(tmp_path: Path) -> None:
     assert (code, told) == (0, f"made {tmp_path}/venv\n")
 
 
-def loaded(name: str) -> Any:
-    """Return a script as a module."""
-    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    script = module_from_spec(spec)
-    sys.modules[loader.name] = script
-    loader.exec_module(script)
-    return script
-
-
-def test_the_folder_of_fresh_machines_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    script = loaded("fresh-machines")
-    folder = tmp_path / "not/there"
-    monkeypatch.setattr(sys, "argv", ["fresh-machines", str(folder), "12-root"])
-
-    def bootstrap(archive: Path, *_packages: str) -> None:
-        raise RuntimeError(f"is a folder: {archive.parent.is_dir()}")
-
-    monkeypatch.setattr(script, "bootstrap", bootstrap)
-    with pytest.raises(RuntimeError, match="is a folder: True"):
-        script.main()
-
-
 @pytest.mark.parametrize(
     ("options", "needed"), [((), "10.5 GB"), (("--index", "https://index.example"), "3.5 GB")]
 )
 def test_a_disk_that_is_nearly_full_ends_set_up_before_a_download(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...], needed: str
 ) -> None:
-    script = loaded("torch-index")
+    script = load_script("torch-index")
     monkeypatch.setattr(script.shutil, "disk_usage", lambda _folder: SimpleNamespace(free=1.5e9))
     monkeypatch.setattr(script, "nvidia_driver", lambda: "nvidia-smi")
     monkeypatch.setattr(sys, "argv", ["torch-index", "2.13.0", *options])
@@ -306,34 +253,6 @@ def test_the_path_of_the_clone_may_have_a_space() -> None:
     assert re.search(r'^PATH="\S.*/no_namespaces:\$PATH" ', commands_of("container"), re.MULTILINE)
 
 
-def test_the_sizes_are_told_before_anything_is_installed() -> None:
-    told = make("help")
-    for text in (told, (ROOT / "README.md").read_text()):
-        assert re.search(r"2 GB \(0\.5 GB to download\)", text)
-        assert re.search(r"5 GB \(3 GB", text)
-
-
-def test_ci_tries_the_demo_emulation_and_quickstart_with_a_cuda_build() -> None:
-    assert "make cuda-build" in (ROOT / ".ci/run").read_text().splitlines()
-    lines = commands_of("cuda-build")
-    assert re.search(r"\.venv-cuda/bin/pip .*install --no-cache-dir torch$", lines, re.MULTILINE)
-    assert "scripts/with-cuda-build .venv-cuda" in lines
-    tried = (ROOT / "scripts/with-cuda-build").read_text()
-    for what in ('/bin/kernelcup" demo', "test_harness_emulation.py", "scripts/quickstart"):
-        assert what in tried
-
-
-def test_a_build_without_cuda_is_named_as_a_reason_to_try_nothing(tmp_path: Path) -> None:
-    assert "scripts/with-cuda-build" in commands_of("cuda-build")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/python").write_text("#!/bin/sh\necho 2.9.1 none\n")
-    (tmp_path / "bin/python").chmod(0o755)
-    done = subprocess.run(
-        [ROOT / "scripts/with-cuda-build", tmp_path], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "pip takes torch 2.9.1 here, which is no CUDA build: there is nothing to try\n"
-
-
 def test_triton_is_installed_with_what_judges() -> None:
     assert "triton" in {each.name for each in requirements("runner")}
     assert re.search(r'install "triton==[\d.]+; ', commands_of("demo"))
@@ -347,6 +266,11 @@ def requirements(*extras: str) -> list[Requirement]:
     return [each for each in found if each.name != "kernelcup"] + (requirements(*own) if own else [])
 
 
+IMPORTED = re.compile(
+    r"^[ \t]*(?:import|from)[ \t]+(\w+)(?:\.[\w.]+)?(?:[ \t]+(?:import|as)\b|[ \t]*$)", re.MULTILINE
+)
+
+
 def imported_by(folder: str) -> dict[str, str]:
     """Return the distributions that our own modules import by name, each with one file that does."""
     of_module = metadata.packages_distributions()
@@ -354,18 +278,10 @@ def imported_by(folder: str) -> dict[str, str]:
     for path in (ROOT / folder).rglob("*.py"):
         if "examples" in path.parts or "judged" in path.parts:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            for name in names_of(node):
-                for package in of_module.get(name.partition(".")[0], []):
-                    found[canonicalize_name(package)] = str(path.relative_to(ROOT))
+        for name in IMPORTED.findall(path.read_text()):
+            for package in of_module.get(name, []):
+                found[canonicalize_name(package)] = str(path.relative_to(ROOT))
     return found
-
-
-def names_of(node: ast.AST) -> list[str]:
-    """Return the modules that a statement imports by their full names."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
 
 
 @pytest.mark.parametrize(
@@ -440,15 +356,6 @@ def test_set_up_installs_what_is_locked_and_fetches_nothing_else() -> None:
     assert "--no-deps --no-build-isolation -e . -e packages/" in lines
 
 
-def test_ci_tries_a_ray_cluster_which_other_tests_do_without() -> None:
-    assert "make fleet" in (ROOT / ".ci/run").read_text().splitlines()
-    lines = commands_of("fleet")
-    assert "--require-hashes -r requirements/fleet.txt" in lines
-    assert "pytest tests/fleet packages/kernelcup-modal" in lines
-    assert "--ignore tests/fleet" in commands_of("test")
-    assert not {"ray"} & {*locked("server.txt"), *locked("dev.txt")}
-
-
 def test_the_documentation_is_built_without_what_judges_and_serves() -> None:
     lines = commands_of("docs")
     assert "--require-hashes -r requirements/docs.txt" in lines
@@ -476,6 +383,7 @@ def test_a_wheel_has_the_documentation_that_was_built(tmp_path: Path, is_built: 
     assert ("make docs" in done.stdout + done.stderr) is not is_built
 
 
+@pytest.mark.jobs  # an import that a test runs warns in `make test`
 def test_no_module_of_ours_warns_when_it_is_imported() -> None:
     program = (
         "import importlib, pkgutil, warnings, kernelcup\n"
@@ -490,12 +398,6 @@ def test_no_module_of_ours_warns_when_it_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-# `held`, since `--base` takes pyproject.toml from here.
-def test_the_type_checker_refuses_what_is_deprecated() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
-    assert "deprecated" in settings["enable_error_code"]
 
 
 def test_hooks_watch_paths_that_exist() -> None:

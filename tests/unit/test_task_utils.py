@@ -204,9 +204,3 @@ def test_the_deterministic_context_restores_what_it_found() -> None:
     with pytest.raises(RuntimeError, match="inside"):
         fail_inside()
     assert settings() == before
-
-
-def test_without_a_gpu_there_is_no_cache_to_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    utils.clear_l2_cache()
-    assert utils.get_device() == utils.get_device(use_cuda=False) == torch.device("cpu")

@@ -64,8 +64,6 @@ def test_doctor_says_how_many_gpus_reach_each_other(tmp_path: Path, monkeypatch:
     sandbox, links = doctor.sandbox_and_links()
     assert sandbox.name == "sandbox"
     assert (links.name, links.state, links.text) == ("links", "ok", "3 GPUs reach each other: PCIe, NV4")
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
-    assert [each.name for each in doctor.sandbox_and_links()] == ["sandbox"]
 
 
 def test_a_host_that_cannot_say_it_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

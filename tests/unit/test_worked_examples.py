@@ -76,12 +76,6 @@ def test_an_example_names_every_module_that_has_its_word(title: str, word: str, 
     }
 
 
-def test_other_paths_of_the_examples_exist() -> None:
-    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Worked examples\n")[1]
-    paths = re.findall(r"`((?:src|tests|docs|scripts)/[\w./-]+)`", section.split("\n## ")[0])
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
 def test_a_column_of_the_standings_touches_at_most_six_modules() -> None:
     (modules,) = [each for title, each in examples().items() if title.startswith("A column")]
     assert len(modules) <= MOST_MODULES

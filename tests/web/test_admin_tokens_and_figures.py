@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
@@ -42,14 +41,7 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
-    somebody = visitor(people["root"])
-    page = somebody.open("/admin/users/ada")
-    for path in ("/admin/users/ada", FIGURES, OF_BOARD, f"{FIGURES}?days=1"):
-        somebody.open(path, page)
-        check_page(page)
-
-
+@pytest.mark.jobs
 def test_an_admin_sees_tokens_of_a_user_and_revokes_one(visitor, people, db) -> None:
     tokens.authenticate(db, people["ada"].token, now=NOW - timedelta(hours=3))
     page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
@@ -78,6 +70,7 @@ def test_a_token_is_revoked_from_the_page_of_its_user_only(client, people, signe
     assert tokens.authenticate(db, people["grace"].token, now=NOW).name == "grace"
 
 
+@pytest.mark.jobs
 def test_figures_count_what_was_submitted_and_judged(visitor, people) -> None:
     page = visitor(people["root"], width=360, javascript=False).open(FIGURES)
     expect(page.get_by_role("region", name="Devices").get_by_role("row").nth(1)).to_contain_text("H100")

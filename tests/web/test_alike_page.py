@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from looks import check_page
 from playwright.sync_api import expect
 from reports import judged, ranked
 
 from builders import make_board
 from kernelcup.domain import Role
+
+pytestmark = pytest.mark.jobs
 
 
 def test_a_manager_sees_pairs_side_by_side_and_others_only_times(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from looks import check_page
 from playwright.sync_api import expect
 from reports import judged, ranked
@@ -15,6 +16,7 @@ from kernelcup.app.news import bell
 from kernelcup.domain import Role
 
 
+@pytest.mark.jobs
 def test_the_bell_counts_without_reload_and_its_page_lists_what_is_new(visitor, person, db) -> None:
     make_board(db)
     page = visitor(person("ada"), width=390).open("/b/double")
@@ -30,6 +32,7 @@ def test_the_bell_counts_without_reload_and_its_page_lists_what_is_new(visitor, 
     expect(page.locator("#bell b")).to_be_hidden()
 
 
+@pytest.mark.jobs
 def test_an_announcement_counts_on_a_page_that_is_open(visitor, person, db) -> None:
     grace, ada = person("grace", Role.CREATOR), person("ada")
     events.create_event(db, grace.actor, "spring", EventChanges(text="Be fast.", registration=True), now=NOW)

@@ -52,13 +52,6 @@ benchmarks:
 """
 TASK = {"copy/task.yml": YML.encode(), "copy/reference.py": REFERENCE.encode()}
 BROKEN = TASK | {"copy/task.yml": YML.replace("seed: 1}", "seed: [1]}").encode()}
-PAGES = (
-    "/admin/boards/new",
-    "/admin/boards/double",
-    "/admin/boards/double/rejudge",
-    "/admin/boards/double/unveil",
-    "/admin/boards/double/delete",
-)
 
 
 @pytest.fixture
@@ -80,14 +73,7 @@ def packed(files: dict[str, bytes], name: str = "copy.zip") -> dict[str, Any]:
     return {"name": name, "mimeType": "application/zip", "buffer": zip_of(files)}
 
 
-def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
-    somebody = visitor(people["grace"])
-    page = somebody.open("/admin")
-    for path in PAGES:
-        somebody.open(path, page)
-        check_page(page)
-
-
+@pytest.mark.jobs
 def test_a_board_is_made_from_a_zip_once_its_errors_are_gone(visitor, people, db) -> None:
     somebody = visitor(people["grace"], width=360, javascript=False)
     somebody.expects_refusal = True
@@ -108,6 +94,7 @@ def test_a_board_is_made_from_a_zip_once_its_errors_are_gone(visitor, people, db
     assert (made.creator, made.devices) == ("grace", ("H100",))
 
 
+@pytest.mark.jobs
 def test_while_a_task_is_tried_the_page_says_so_and_counts(visitor, people) -> None:
     page = visitor(people["grace"]).open("/admin/boards/new")
     page.evaluate("document.addEventListener('submit', event => event.preventDefault())")
@@ -121,6 +108,7 @@ def test_while_a_task_is_tried_the_page_says_so_and_counts(visitor, people) -> N
     expect(button).to_be_enabled()
 
 
+@pytest.mark.jobs
 def test_the_steps_of_a_trial_are_shown_to_its_maker_only(visitor, people, platform) -> None:
     page = visitor(people["grace"]).open("/admin/boards/new")
     # While a form is on its way, Playwright looks at nothing: so the form stays, and the request is made here.
@@ -173,6 +161,7 @@ def test_what_its_maker_has_to_know_is_shown_with_a_new_leaderboard(
     assert "the checker accepts `zeros` in tests.0" in made.text
 
 
+@pytest.mark.jobs
 def test_a_checker_that_accepts_wrong_answers_is_confirmed_with_the_file_kept(
     visitor, people, platform
 ) -> None:
@@ -218,6 +207,7 @@ def test_the_page_of_a_new_leaderboard_says_that_counters_are_locked(client, peo
     assert 'href="/docs/how-to/run-on-a-gpu-machine.html#hardware-counters"' in page
 
 
+@pytest.mark.jobs
 def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page = visitor(people["grace"], javascript=False).open("/admin/boards/double")
     page.get_by_role("textbox", name="Deadline").fill("2030-01-31T23:30")
@@ -234,6 +224,7 @@ def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     assert f"{changed.deadline:%Y-%m-%d %H:%M:%S}" == "2030-01-31 23:30:00"
 
 
+@pytest.mark.jobs
 def test_a_deadline_of_the_command_line_is_changed_in_the_browsers_zone(visitor, people, db) -> None:
     end = parse_deadline("2030-07-31 AoE", NOW)
     changes.update_board(db, OPERATOR, "double", changes=BoardChanges(deadline=end), now=NOW)
@@ -257,12 +248,14 @@ def test_a_deadline_of_the_command_line_is_changed_in_the_browsers_zone(visitor,
     assert boards.get_board(db, "double").deadline is None
 
 
+@pytest.mark.jobs
 def test_a_form_that_says_what_is_changes_nothing(visitor, people) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
     page.get_by_role("button", name="Show what changes").first.click()
     expect(page.get_by_text("nothing would change")).to_be_visible()
 
 
+@pytest.mark.jobs
 def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, people, db) -> None:
     task = make_task(benchmarks=[{"size": 4096, "seed": 3}])
     page = visitor(people["grace"], width=360).open("/admin/boards/double")
@@ -279,6 +272,7 @@ def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, peopl
     assert standings(db, "double", "H100") == []
 
 
+@pytest.mark.jobs
 def test_each_rank_that_changes_is_shown_before_and_after(
     visitor, people, db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +320,7 @@ def test_what_cannot_be_a_rule_is_told_and_kept_in_the_form(client, people, sign
     assert "<script>alert" not in answer.text
 
 
+@pytest.mark.jobs
 def test_results_are_judged_again_after_a_look(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double/rejudge")
     page.get_by_role("button", name="Judge 1 job again").click()
@@ -345,6 +340,7 @@ def test_a_board_is_paused_frozen_and_unveiled(client, people, signed_in, db) ->
     assert boards.get_board(db, "double").freeze_at is None
 
 
+@pytest.mark.jobs
 def test_a_board_is_closed_and_its_final_is_begun_on_its_page(visitor, people, db, clock) -> None:
     make_submission(db, board="double", user="bob")
     lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)

@@ -8,7 +8,6 @@ import io
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import judged, post
 
@@ -36,18 +35,12 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-def test_page_fits_and_axe_finds_nothing(visitor, people, db) -> None:
-    membership.make_invites(db, OPERATOR, ["double"], count=3, label="autumn", now=NOW)
-    page = visitor(people["grace"]).open(PAGE)
-    check_page(page)
-    expect(page.get_by_role("region", name="Register")).to_contain_text("ada")
-
-
 def test_a_member_reaches_the_course_from_the_first_page(client, people, signed_in) -> None:
     client.cookies.update(signed_in(people["ada"]))
     assert '<a class="chip" href="/c/double">course double</a>' in client.get("/").text
 
 
+@pytest.mark.jobs
 def test_a_class_list_makes_members_and_codes(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_label("File").set_input_files(
@@ -135,11 +128,7 @@ def test_managers_see_all_submissions_and_others_their_own(client, people, signe
     assert ">#1</a>" in client.get("/b/double/submissions").text
 
 
-def test_pages_of_a_course_fit_a_phone_and_axe_finds_nothing(visitor, people) -> None:
-    for path in ("/c/double", "/c/double/grades?board=double", "/b/double/submissions"):
-        check_page(visitor(people["grace"], width=390).open(path))
-
-
+@pytest.mark.jobs
 def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_role("button", name="Remove … ada").click()

@@ -78,21 +78,16 @@ def test_a_page_that_changed_is_shown_as_it_is_and_an_unchanged_one_is_not_sent_
     assert client.get(HOME, headers={"If-None-Match": known}).text == "<p>built again"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("nowhere.html", "../secret.html", "..%2Fsecret.html", "/etc/passwd", "%2Fetc%2Fpasswd", "how-to"),
-        "x" * 300,
-    ],
-    ids=lambda path: path[:20],
-)
-def test_nothing_beside_the_documentation_is_sent(client, built, path) -> None:
-    answer = client.get(f"/docs/{path}", headers={"Accept": "text/html"})
-    assert answer.status_code == 404
-    assert "canary" not in answer.text
-    assert "root:" not in answer.text
+def test_nothing_beside_the_documentation_is_sent(client, built) -> None:
+    beside = ("../secret.html", "..%2Fsecret.html", "/etc/passwd", "%2Fetc%2Fpasswd")
+    for path in ("nowhere.html", *beside, "how-to", "x" * 300):
+        answer = client.get(f"/docs/{path}", headers={"Accept": "text/html"})
+        assert answer.status_code == 404, path
+        assert "canary" not in answer.text
+        assert "root:" not in answer.text
 
 
+@pytest.mark.jobs
 def test_a_browser_runs_what_a_page_brings_and_the_api_can_be_read(visitor, built) -> None:
     somebody = visitor(width=360)
     page = somebody.open("/docs")

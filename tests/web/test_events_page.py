@@ -98,12 +98,7 @@ def test_a_name_that_no_address_can_have_is_refused(db, name: str) -> None:
         update_board(db, OPERATOR, "double", changes=BoardChanges(event=name), now=NOW)
 
 
-def test_the_page_fits_and_is_accessible(visitor, db, clock) -> None:
-    make_board(db, event="spring", deadline=NOW + timedelta(days=2))
-    Judging(db, clock).judge(1000)
-    check_page(visitor().open("/e/spring"))
-
-
+@pytest.mark.jobs
 def test_no_table_scrolls_sideways_on_a_phone(visitor, db, clock) -> None:
     names = ("grouped-matrix-product", "prefix-sum-of-segments", "double")
     for name in names:
@@ -132,6 +127,7 @@ def test_those_who_manage_a_board_see_what_its_runs_have_cost(client, db, clock,
     assert "have cost" not in client.get("/e/spring").text
 
 
+@pytest.mark.jobs
 def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, db) -> None:
     settings = EventChanges(registration=True, terms="Be *nice*.", licence="MIT", fields=["Lab"], team_size=2)
     events.create_event(db, person("grace", Role.CREATOR).actor, "spring", settings, now=NOW)
@@ -160,6 +156,7 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     assert "team Owls" in visitor().open("/u/bob").get_by_role("region", name="Personal bests").inner_text()
 
 
+@pytest.mark.jobs
 def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> None:
     grace = person("grace", Role.CREATOR)
     events.create_event(db, grace.actor, "spring", EventChanges(text="Be fast."), now=NOW)
@@ -181,6 +178,7 @@ def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> No
     assert "ada" not in seen
 
 
+@pytest.mark.jobs
 def test_an_event_is_made_and_organised_on_the_site(visitor, person, db) -> None:
     grace = person("grace", Role.CREATOR)
     make_board(db, creator="grace")

@@ -1,4 +1,4 @@
-"""A walk over all pages from link to link: each form that they show is sent without its token and with a wrong one."""
+"""A walk over all pages but the documents: each link is answered, and no form is taken without its token."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from looks import check_page
 from starlette.testclient import TestClient
 from test_form_security import forms_of
 
@@ -51,6 +52,9 @@ STARTS = (
     "/c/class-2026/people",
     "/c/class-2026/grades",
     "/",
+    "/queue",
+    "/b/prefixsum",
+    "/b/top-k",
     "/account",
     "/tokens",
     "/join",
@@ -68,7 +72,7 @@ STARTS = (
 
 
 class Page(HTMLParser):
-    """The links of a page, and its forms that are posted: the address and the token of each."""
+    """The links and files of a page, and its forms that are posted: the address and the token of each."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -80,8 +84,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note a link, the beginning of a form, or its token."""
         given = dict(attrs)
-        if tag == "a" and given.get("href"):
-            self.links.append(str(given["href"]))
+        if link := given.get("href") or given.get("src"):
+            self.links.append(link)
         if tag == "form":
             self._action = given.get("action") if (given.get("method") or "").lower() == "post" else None
             if self._action:
@@ -124,30 +128,42 @@ def kind_of(path: str) -> str:
     return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
 
 
-def walk(client: TestClient, starts: list[str]) -> dict[str, tuple[str, str]]:
-    """Return the forms of all pages that links lead to: their addresses with a page and the token there."""
+def walk(client: TestClient, starts: list[str]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Return the pages that links lead to, after their forms: the addresses with a page and the token there."""
     found: dict[str, tuple[str, str]] = {}
-    waiting, seen = list(starts), {kind_of(each) for each in starts}
+    pages = []
+    waiting, seen, dead = list(starts), {kind_of(each) for each in starts}, []
     while waiting:
         path = waiting.pop(0)
         answer = client.get(path, headers=HERE)
+        if answer.status_code >= 400:
+            dead.append((path, answer.status_code))
         if not answer.headers.get("content-type", "").startswith("text/html"):
             continue
         page = Page(answer.text)
+        pages.append(path)
         for action, token in page.forms:
             found.setdefault(kind_of(urljoin(path, action)), (path, token))
         for link in page.links:
             target = urljoin(path, link)
-            if target.startswith("/") and kind_of(target) not in seen:
+            if target.startswith("/") and not target.startswith("/docs/") and kind_of(target) not in seen:
                 seen.add(kind_of(target))
                 waiting.append(target)
-    return found
+    assert not dead
+    assert "/b/x/duels/1" in seen
+    return found, pages
 
 
+def starts_of(newest: int) -> list[str]:
+    """Return where the walk begins: the last two submissions are the admin's."""
+    return [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"]
+
+
+@pytest.mark.dear("walks over all pages")
 def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root, db) -> None:
     other = TestClient(client.app, base_url="http://127.0.0.1:8000")
     newest = list_views(db, user="root")[0].id
-    found = walk(client, [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"])
+    found, _ = walk(client, starts_of(newest))
     link = f"/auth/link/{login_links.make_login_link(db, root.actor.user_id, NOW)}"
     for each in (link, "/join"):
         ((action, token),) = Page(other.get(each).text).forms
@@ -157,9 +173,19 @@ def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root
     for address, (page, token) in found.items():
         browser = other if address in (link, "/auth/join") else client
         wrong = ("0" if token[0] != "0" else "1") + token[1:]
-        for data in ({}, {"csrf_token": ""}, {"csrf_token": wrong}):
+        for data in ({}, {"csrf_token": wrong}):
             answer = browser.post(address, data=data, headers=HERE, follow_redirects=False)
             assert answer.status_code == 403, (page, address, data)
     known = {kind_of(each) for each in forms_of(routes.router) + forms_of(pages.pages)}
     missed = known - met - {kind_of(each) for each in SHOWN_AFTER_A_FORM} - {"/auth/link/1"}
     assert not missed
+
+
+@pytest.mark.jobs
+def test_every_page_fits_every_window_and_axe_finds_nothing(client, root, db, visitor) -> None:
+    _, pages = walk(client, starts_of(list_views(db, user="root")[0].id))
+    somebody = visitor(root)
+    page = somebody.context.new_page()
+    for path in pages:
+        check_page(somebody.open(path, page))
+        assert page.locator("h1").count() == 1, path

@@ -56,6 +56,7 @@ def test_other_devices_and_leaderboards_have_none(client, done) -> None:
     assert WORDS not in client.get("/b/grayscale?after=50").text
 
 
+@pytest.mark.jobs
 def test_the_official_order_fits_every_window_and_axe_finds_nothing(visitor, done) -> None:
     somebody = visitor()
     page = somebody.context.new_page()

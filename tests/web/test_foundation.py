@@ -19,6 +19,8 @@ def test_page_forbids_scripts_styles_and_frames_of_others(client) -> None:
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "base-uri 'none'" in policy
+    assert "form-action 'self'" in policy
+    assert "script-src 'self'" in policy
     assert "unsafe" not in policy
 
 
@@ -96,12 +98,7 @@ def test_token_of_another_session_is_refused(client, person, signed_in) -> None:
     assert client.post("/account/name", data=data, headers=headers).status_code == 403
 
 
-def test_queue_fits_every_window_and_axe_finds_nothing(visitor) -> None:
-    page = visitor().open("/queue")
-    check_page(page)
-    assert page.locator("tbody tr").count() == 2
-
-
+@pytest.mark.jobs
 def test_error_page_fits_and_axe_finds_nothing(visitor) -> None:
     somebody = visitor(width=360)
     somebody.expects_refusal = True

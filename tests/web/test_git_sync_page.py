@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
 from builders import REFERENCE
-from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards import boards, git_source
 from kernelcup.app.boards.git_source import fetch_here
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Actor, Role
@@ -59,7 +59,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def fetch(_actor: Actor, _repository: str, branch: str, into: Path) -> str:
         return fetch_here(str(tmp_path / "source"), branch, into)
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", fetch)
+    monkeypatch.setattr(git_source, "fetch_problems", fetch)
     made = Source(tmp_path / "source")
     yield made
     made.repo.close()
@@ -73,6 +73,7 @@ def grace(person, client, signed_in) -> Any:
     return grace
 
 
+@pytest.mark.jobs
 def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source) -> None:
     page = visitor(grace).open(PAGE)
     page.get_by_label("Repository").fill(URL)
@@ -81,6 +82,7 @@ def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source) 
     check_page(page)
 
 
+@pytest.mark.jobs
 def test_options_of_a_preview_are_kept_and_used_by_the_sync(visitor, grace, source, db) -> None:
     page = visitor(grace, width=360, javascript=False).open(PAGE)
     form = page.locator(f'form[action="{SYNC}"]')
@@ -130,9 +132,8 @@ def test_results_become_incomparable_only_where_that_is_ticked(client, grace, so
     assert standings(db, "double", "H100") == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
+def test_what_cannot_be_is_told_and_stays_in_the_form(client, grace, source, db) -> None:
+    for fields, text in (
         ({"deadline": EVIL}, "is not a date or time"),
         ({"deadline": "2001-01-01T00:00"}, "has already passed"),
         ({"deadline": "2031-01-01T00:00", "no_deadline": "yes"}, "either a deadline"),
@@ -140,12 +141,12 @@ def test_results_become_incomparable_only_where_that_is_ticked(client, grace, so
         ({"devices": "TPU"}, "TPU"),
         ({"branch": "other"}, "other"),
         ({"problem_set": EVIL}, "There is no problem set"),
-    ],
-)
-def test_what_cannot_be_is_told_and_stays_in_the_form(client, grace, source, db, fields, text) -> None:
-    answer = post(client, SYNC, repository=URL, action="sync", **fields)
-    assert answer.status_code == 400
-    assert text in answer.text
-    assert f'value="{URL}"' in answer.text
-    assert EVIL not in answer.text
+    ):
+        answer = post(client, SYNC, repository=URL, action="sync", **fields)
+        assert answer.status_code == 400, fields
+        assert (text in answer.text, f'value="{URL}"' in answer.text, EVIL in answer.text) == (
+            True,
+            True,
+            False,
+        )
     assert boards.list_boards(db, OPERATOR) == []

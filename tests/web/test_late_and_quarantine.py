@@ -6,13 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
 from builders import NOW, make_board
 from kernelcup.app.boards import late_exceptions
-from kernelcup.app.people.queries import users
 from kernelcup.app.results import reviews
 from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Role
@@ -34,16 +32,7 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-def test_pages_fit_and_axe_finds_nothing(visitor, people, db) -> None:
-    late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
-    somebody = visitor(people["grace"])
-    page = somebody.open(LATE)
-    check_page(page)
-    somebody.open("/s/1", page)
-    page.get_by_text("Put aside").click()
-    check_page(page)
-
-
+@pytest.mark.jobs
 def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
     page.get_by_role("link", name="Late exceptions").click()
@@ -62,38 +51,21 @@ def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
     assert late_exceptions.late_exceptions(db, OPERATOR, "double") == []
 
 
-@pytest.mark.parametrize(
-    ("user", "until", "text"),
-    [
+def test_an_exception_that_cannot_be_is_told_and_kept_in_the_form(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    for user, until, text in (
         ("nobody", "2030-01-31", "There is no user"),
         ("ada", "2001-01-31", "has already passed"),
-        ("ada", f"{NOW:%Y-%m-%d %H:%M}Z".replace("Z", " +00:00"), "has already passed"),
+        ("ada", f"{NOW:%Y-%m-%d %H:%M} +00:00", "has already passed"),
         ("ada", EVIL, "is not a date or time"),
         (EVIL, "2030-01-31", "There is no user"),
-    ],
-)
-def test_an_exception_that_cannot_be_is_told_and_kept_in_the_form(
-    client, people, signed_in, db, user, until, text
-) -> None:
-    client.cookies.update(signed_in(people["grace"]))
-    answer = post(client, LATE, user=user, until=until)
-    assert answer.status_code == 400
-    assert text in answer.text
-    assert EVIL not in answer.text
+    ):
+        answer = post(client, LATE, user=user, until=until)
+        assert (answer.status_code, text in answer.text, EVIL in answer.text) == (400, True, False)
     assert late_exceptions.late_exceptions(db, OPERATOR, "double") == []
 
 
-def test_a_name_with_a_script_is_text_in_the_list(client, people, signed_in, db) -> None:
-    name = "<img src=x onerror=alert(1)>"
-    with db.write() as session:
-        assert users.create(session, name, role=Role.PARTICIPANT, now=NOW)
-    late_exceptions.grant_late(db, OPERATOR, "double", name, NOW + timedelta(days=9), now=NOW)
-    client.cookies.update(signed_in(people["grace"]))
-    page = client.get(LATE).text
-    assert name not in page
-    assert "&lt;img src=x" in page
-
-
+@pytest.mark.jobs
 def test_a_result_is_put_aside_from_its_page(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open("/s/1")
     page.get_by_text("Put aside").click()

@@ -18,6 +18,8 @@ from kernelcup.http.state import Platform
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.protocol import Backend
 
+pytestmark = pytest.mark.jobs
+
 DEVICE = make_device(name="emulated", backend=Backend.EMULATED, launcher="local")
 JUDGED_MS = 60_000
 REFERENCE = """\
@@ -105,7 +107,6 @@ def dispatcher(platform: Platform, gate: Gate, tmp_path: Path) -> Iterator[None]
     launcher.close()
 
 
-@pytest.mark.job
 def test_a_run_is_followed_from_the_editor_to_the_board_in_another_browser(
     db, visitor, person, dispatcher, gate
 ) -> None:

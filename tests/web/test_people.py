@@ -10,19 +10,20 @@ from urllib.parse import urlencode
 import pytest
 from looks import check_page
 from playwright.sync_api import expect
+from test_admin_pages import post
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.app.courses import membership
-from kernelcup.app.people import accounts
+from kernelcup.app.people import accounts, tokens
 from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
 from kernelcup.app.results.standings import standings
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup_harness.protocol import Mode
 
-HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}
 
 
@@ -56,18 +57,7 @@ def judged(db, user: str, board: str = "double", seconds: float = 1e-6) -> int:
     return sent.id
 
 
-def token_of(page: str) -> str:
-    found = re.search(r'name="csrf_token" value="(\w+)"', page)
-    assert found is not None
-    return found[1]
-
-
-def post(client, path: str, **data: str):
-    """Send a form of the account page."""
-    token = token_of(client.get("/account").text)
-    return client.post(path, data={"csrf_token": token, **data}, headers=HERE, follow_redirects=False)
-
-
+@pytest.mark.jobs
 def test_a_person_signs_in_with_a_provider_and_out(visitor, provider) -> None:
     somebody = visitor()
     page = somebody.open("/queue")
@@ -90,6 +80,7 @@ def test_a_person_signs_in_with_a_provider_and_out(visitor, provider) -> None:
     expect(page.get_by_role("link", name="Sign in", exact=True)).to_be_visible()
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_token_made_in_the_page_opens_the_api(visitor, person, http, javascript) -> None:
     page = visitor(person("ada"), width=360, javascript=javascript).open("/tokens")
@@ -106,6 +97,7 @@ def test_a_token_made_in_the_page_opens_the_api(visitor, person, http, javascrip
     assert http.get("/api/v1/me", headers=headers).status_code == 401
 
 
+@pytest.mark.jobs
 def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> None:
     begun = http.post("/api/v1/auth/device", json={"client": "kernelcup on <box>"}).json()
     page = visitor(person("ada"), width=360).open("/auth/device")
@@ -120,6 +112,7 @@ def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> No
     assert got["user"] == "ada"
 
 
+@pytest.mark.jobs
 def test_profile_shows_bests_and_history(visitor, person, db) -> None:
     person("ada")
     make_board(db)
@@ -138,19 +131,11 @@ def test_profile_shows_bests_and_history(visitor, person, db) -> None:
 
 def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person, db, signed_in) -> None:
     make_board(db, pseudonymous=True)
-    person("ada")
+    ada = person("ada")
     judged(db, "ada")
     assert "double" not in client.get("/u/ada").text
-    client.cookies.update(signed_in(accounts_person(db, "ada")))
+    client.cookies.update(signed_in(ada))
     assert "double" in client.get("/u/ada").text
-
-
-def accounts_person(db, name: str):
-    """Return somebody who is there already, as ``signed_in`` takes them."""
-    from kernelcup.app.people.user_names import actor_of
-    from service import Person
-
-    return Person(actor=actor_of(db, name), token="")
 
 
 def test_profile_of_others_leaves_out_closed_boards(client, person, db) -> None:
@@ -180,8 +165,6 @@ def test_unknown_user_is_told_so(client) -> None:
 
 
 def test_own_submission_says_why_it_does_not_rank(client, person, db, signed_in) -> None:
-    from kernelcup.app.results import reviews
-
     ada = person("ada")
     make_board(db)
     judged(db, "ada")
@@ -200,6 +183,7 @@ def test_account_pages_need_somebody_who_is_signed_in(client) -> None:
         assert f"/auth/login?next={path}" in answer.text
 
 
+@pytest.mark.jobs
 def test_an_invite_opens_its_boards_after_a_click(visitor, person, db) -> None:
     make_board(db, visibility=Visibility.CLOSED)
     (code,) = membership.make_invites(db, OPERATOR, ["double"], now=NOW).codes
@@ -229,6 +213,7 @@ def test_a_link_code_is_shown_for_the_bot(client, person, signed_in) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.jobs
 @pytest.mark.parametrize("javascript", [True, False])
 def test_a_user_does_without_direct_messages(visitor, person, http, javascript) -> None:
     ada = person("ada")
@@ -281,8 +266,6 @@ def test_a_participant_gets_no_token_with_more_than_their_role(client, person, s
 
 
 def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:
-    from kernelcup.app.people import tokens
-
     bob = person("bob", Role.PARTICIPANT)
     (theirs,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="bob")
     client.cookies.update(signed_in(person("ada")))
@@ -297,6 +280,7 @@ def test_a_banned_user_reads_why(client, person, signed_in, db) -> None:
     assert "&lt;b&gt;spam&lt;/b&gt;" in client.get("/account").text
 
 
+@pytest.mark.jobs
 def test_a_user_deletes_the_account_after_typing_its_name(visitor, person, db) -> None:
     ada = person("ada")
     make_board(db)

@@ -13,7 +13,6 @@ from zips import BAD, HELPER, MAIN, TWO, zipped
 
 TREE = SourceTree(entry="submission.py", files=TWO)
 OURS = {"Origin": "http://127.0.0.1:8000"}
-DOORS = ("out of the folder", "a bomb", "another kind", "not UTF-8", "no entry")
 
 
 @pytest.fixture
@@ -71,12 +70,12 @@ def test_a_difference_names_each_file_that_changed(browser, db) -> None:
     assert all(f"<h3><code>{name}</code></h3>" in text for name in ("submission.py", "other.py", "helper.py"))
 
 
-@pytest.mark.parametrize("name", DOORS)
-def test_a_bad_zip_is_refused_beside_the_form(browser, db, name) -> None:
-    content, error = BAD[name]
-    answer = send(browser, {"upload": ("mine.zip", content)})
-    assert answer.status_code in (400, 413)
-    assert f'<span class="minor">{error.code}</span>' in answer.text
+def test_a_bad_zip_is_refused_beside_the_form(browser, db) -> None:
+    for name in ("out of the folder", "a bomb", "another kind", "not UTF-8", "no entry"):
+        content, error = BAD[name]
+        answer = send(browser, {"upload": ("mine.zip", content)})
+        assert answer.status_code in (400, 413), name
+        assert f'<span class="minor">{error.code}</span>' in answer.text
     assert list_views(db) == []
 
 

@@ -132,6 +132,7 @@ def test_maintenance_drifts_and_outages_are_listed_and_name_no_machine(client, d
     assert "drift" not in told.lower().partition("the last 14 days")[2]
 
 
+@pytest.mark.jobs
 def test_the_pages_fit_and_are_accessible(visitor, judging) -> None:
     _, review = flagged(judging)
     decide(judging, review, "rejected")

@@ -361,6 +361,7 @@ def evil_report():
     return dataclasses.replace(report, stages=[dataclasses.replace(stage, cases=[*stage.cases[:-1], bad])])
 
 
+@pytest.mark.dear("Chromium starts")
 def test_nothing_of_a_submission_becomes_markup(db, visitor, ada) -> None:
     judged(
         db, evil_report(), file_name=f"{EVIL}.py".replace("/", "\N{DIVISION SLASH}"), content=EVIL.encode()
@@ -374,6 +375,7 @@ def test_nothing_of_a_submission_becomes_markup(db, visitor, ada) -> None:
         assert page.locator("main script").count() == 0, path
 
 
+@pytest.mark.jobs
 def test_reports_fit_every_window_and_axe_finds_nothing(db, visitor, ada) -> None:
     judged(db, reports.ranked(level=TrustLevel.WALL_CLOCK))
     judged(db, reports.wrong())
@@ -385,6 +387,7 @@ def test_reports_fit_every_window_and_axe_finds_nothing(db, visitor, ada) -> Non
         check_page(browser.open(path, page))
 
 
+@pytest.mark.jobs
 def test_page_follows_a_run_to_its_verdict_without_reload(db, visitor, ada) -> None:
     make_submission(db, devices=["H100"])
     page = visitor(ada).open("/s/1")
@@ -405,6 +408,7 @@ def test_page_follows_a_run_to_its_verdict_without_reload(db, visitor, ada) -> N
     assert page.evaluate("window.first")
 
 
+@pytest.mark.jobs
 def test_page_of_a_run_works_without_javascript(db, visitor, ada) -> None:
     make_submission(db, devices=["H100"])
     page = visitor(ada, javascript=False).open("/s/1")
@@ -413,6 +417,7 @@ def test_page_of_a_run_works_without_javascript(db, visitor, ada) -> None:
     assert page.locator("h1 .verdict").inner_text() == "accepted"
 
 
+@pytest.mark.jobs
 def test_code_is_copied_by_a_button_and_its_lines_have_addresses(db, visitor, ada) -> None:
     judged(db, reports.ranked())
     somebody = visitor(ada)

@@ -77,25 +77,22 @@ def test_chosen_file_counts_before_the_text(db, client, ada) -> None:
     assert list_views(db)[0].file_name == "other.py"
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "code", "text"),
-    [
+def test_refusal_is_shown_with_its_code_and_the_text_is_kept(db, client, ada) -> None:
+    evil = "</textarea><script>1</script>"
+    for fields, status, code, text in (
         ({"code": ""}, 400, "empty_file", "empty"),
-        ({"file_name": "kernel.txt"}, 400, "wrong_file_type", ".py"),
+        ({"file_name": f"{evil}.txt", "code": evil}, 400, "wrong_file_type", ".py"),
         ({"device": "TPU"}, 400, "unknown_device", "TPU"),
         ({"code": "#!POPCORN leaderboard other\nkept = 1\n"}, 400, "conflicting_leaderboards", "kept = 1"),
         ({"code": "#!POPCORN speed\nkept = 1\n"}, 400, "invalid_directive", "kept = 1"),
         ({"code": "x" * ((1 << 20) + 1)}, 413, "file_too_large", "1,048,576"),
-    ],
-)
-def test_refusal_is_shown_with_its_code_and_the_text_is_kept(
-    db, client, ada, fields, status, code, text
-) -> None:
-    answer = send(client, mode="profile", **fields)
-    assert answer.status_code == status
-    assert f'<span class="minor">{code}</span>' in answer.text
-    assert text in answer.text
-    assert 'value="profile" checked' in answer.text
+    ):
+        answer = send(client, mode="profile", **fields)
+        assert answer.status_code == status
+        assert f'<span class="minor">{code}</span>' in answer.text
+        assert text in answer.text
+        assert "<script>1" not in answer.text
+        assert 'value="profile" checked' in answer.text
     assert list_views(db) == []
 
 
@@ -131,17 +128,6 @@ def test_cuda_is_not_offered_where_no_device_has_a_gpu(db, client, ada, platform
     assert (".cu" in fast, "template=CUDA" in fast) == (True, True)
 
 
-def test_refused_text_is_escaped(client, ada) -> None:
-    answer = send(client, file_name="</textarea><script>1</script>.txt", code="</textarea><script>1</script>")
-    assert answer.status_code == 400
-    assert "<script>1" not in answer.text
-
-
-def test_form_without_its_token_is_refused(db, client, ada) -> None:
-    assert send(client, token="0" * 32).status_code == 403
-    assert list_views(db) == []
-
-
 def test_form_sent_twice_is_one_submission(db, client, ada) -> None:
     key = re.search(r'name="form_key" value="([^"]+)"', client.get(FORM).text)
     assert key is not None
@@ -173,10 +159,6 @@ def test_form_asks_readers_to_sign_in(client, ada) -> None:
     page = client.get(FORM, headers={"Accept": "text/html"})
     assert page.status_code == 401
     assert f"/auth/login?next={FORM}" in page.text
-
-
-def test_leaderboard_that_nobody_may_see_has_no_form(client, ada) -> None:
-    assert client.get("/b/none/submit").status_code == 404
 
 
 def test_form_offers_template_device_and_mode_of_its_address(db, client, ada) -> None:
@@ -244,7 +226,7 @@ def test_licence_of_every_package_that_pages_load_is_listed() -> None:
         assert f"\n{name} {version}: MIT\n" in listed, name
 
 
-@pytest.mark.sample
+@pytest.mark.dear("Chromium starts")
 def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     editor = page.get_by_role("textbox", name="Code").and_(page.locator(".cm-content"))
@@ -260,6 +242,7 @@ def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -
     assert list_views(db)[0].devices == ("MI300",)
 
 
+@pytest.mark.jobs
 def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -268,6 +251,7 @@ def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:
     assert get_code(db, 1).code == f"#!POPCORN leaderboard double\n{SUBMISSION}"
 
 
+@pytest.mark.jobs
 def test_statement_stands_beside_the_code_and_in_its_place_on_a_phone(visitor, ada) -> None:
     somebody = visitor(ada)
     page = somebody.open(FORM)
@@ -284,6 +268,7 @@ def test_statement_stands_beside_the_code_and_in_its_place_on_a_phone(visitor, a
     assert page.locator(".cm-content").is_visible()
 
 
+@pytest.mark.jobs
 def test_submits_a_file_and_stays(db, visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.get_by_label("Or files or a zip").set_input_files(
@@ -297,6 +282,7 @@ def test_submits_a_file_and_stays(db, visitor, ada) -> None:
     assert get_code(db, 1).code == SUBMISSION
 
 
+@pytest.mark.jobs
 def test_form_works_without_javascript(db, visitor, ada) -> None:
     page = visitor(ada, javascript=False, width=360).open(FORM)
     check = page.get_by_label("Code")
@@ -307,6 +293,7 @@ def test_form_works_without_javascript(db, visitor, ada) -> None:
     assert get_code(db, 1).code == "# by hand\n"
 
 
+@pytest.mark.jobs
 def test_draft_is_kept_in_the_browser_and_can_be_dropped(visitor, ada) -> None:
     browser = visitor(ada)
     page = browser.open(FORM)
@@ -320,6 +307,7 @@ def test_draft_is_kept_in_the_browser_and_can_be_dropped(visitor, ada) -> None:
     assert "a draft" not in again.locator(".cm-content").inner_text()
 
 
+@pytest.mark.jobs
 def test_editor_says_what_would_be_refused_before_it_is_sent(visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -331,6 +319,7 @@ def test_editor_says_what_would_be_refused_before_it_is_sent(visitor, ada) -> No
     page.get_by_text("The name should end in .py or .cu or .cuh or .cpp.").wait_for()
 
 
+@pytest.mark.jobs
 def test_editor_is_left_by_keyboard_alone(visitor, ada) -> None:
     page = visitor(ada).open(FORM)
     page.locator(".cm-content").click()
@@ -339,6 +328,7 @@ def test_editor_is_left_by_keyboard_alone(visitor, ada) -> None:
     assert page.evaluate("document.activeElement.id") == "file_name"
 
 
+@pytest.mark.jobs
 def test_form_fits_every_window_and_axe_finds_nothing(db, visitor, ada) -> None:
     reports.judged(db, reports.wrong(), devices=["H100"])
     check_page(visitor(ada).open(f"{FORM}?after=1"))

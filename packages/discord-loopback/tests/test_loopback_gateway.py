@@ -31,7 +31,6 @@ async def _closed_with(socket: Any) -> int | None:
 async def test_a_client_becomes_ready_and_knows_its_guild(
     probe: Probe, guild: GuildDriver, loopback: LoopbackDiscord
 ) -> None:
-    """Login, HELLO, IDENTIFY, READY, GUILD_CREATE; its commands are registered."""
     found = probe.get_guild(guild.id)
     assert found is not None
     assert [channel.name for channel in found.text_channels] == ["submissions"]
@@ -42,7 +41,6 @@ async def test_a_client_becomes_ready_and_knows_its_guild(
 async def test_ids_are_snowflakes_of_the_virtual_time(
     probe: Probe, loopback: LoopbackDiscord, channel: Channel
 ) -> None:
-    """18 or 19 digits, and discord.py reads the moment out of them."""
     assert len(str(channel.id)) in (18, 19)
     found = probe.get_channel(channel.id)
     assert isinstance(found, discord.TextChannel)
@@ -50,21 +48,18 @@ async def test_ids_are_snowflakes_of_the_virtual_time(
 
 
 async def test_a_wrong_token_is_refused_at_login(loopback: LoopbackDiscord) -> None:
-    """401 over REST."""
     with pytest.raises(discord.LoginFailure):
         async with loopback.connect(Probe(), token="wrong"):
             pytest.fail("it connected")
 
 
 async def test_a_wrong_token_closes_the_gateway(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """4004."""
     async with rest.gateway() as socket:
         await socket.send_json(_identify(loopback, token="wrong"))
         assert await _closed_with(socket) == 4004
 
 
 async def test_privileged_intents_are_refused_unless_switched_on(loopback: LoopbackDiscord) -> None:
-    """4014 for the members' list and for the content of messages."""
     intents = discord.Intents(guilds=True, message_content=True)
     with pytest.raises(discord.PrivilegedIntentsRequired):
         async with loopback.connect(Probe(intents)):
@@ -86,7 +81,6 @@ async def test_privileged_intents_are_refused_unless_switched_on(loopback: Loopb
 async def test_a_bad_frame_closes_the_connection(
     loopback: LoopbackDiscord, rest: Rest, frame: str, code: int
 ) -> None:
-    """Each with Discord's own code."""
     async with rest.gateway() as socket:
         await socket.send_str(frame.replace("TOKEN", loopback.token))
         assert await _closed_with(socket) == code
@@ -96,7 +90,6 @@ async def test_a_bad_frame_closes_the_connection(
 async def test_a_bad_frame_after_identifying(
     loopback: LoopbackDiscord, rest: Rest, frame: dict[str, Any], code: int
 ) -> None:
-    """IDENTIFY only once, and known opcodes only."""
     async with rest.gateway() as socket:
         await socket.send_json(_identify(loopback))
         await socket.send_json(_identify(loopback) if frame["op"] == 2 else frame)
@@ -106,7 +99,6 @@ async def test_a_bad_frame_after_identifying(
 async def test_events_come_only_for_the_intents_asked_for(
     loopback: LoopbackDiscord, guild: GuildDriver, alice: Member, channel: Channel
 ) -> None:
-    """Without the intent for messages none is heard."""
     deaf, hears = (
         Probe(discord.Intents(guilds=True)),
         Probe(discord.Intents(guilds=True, guild_messages=True)),
@@ -122,7 +114,6 @@ async def test_events_come_only_for_the_intents_asked_for(
 async def test_content_is_hidden_without_its_intent(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Unless the bot is mentioned, or it is a DM."""
     loopback.say(alice, channel, "hello")
     loopback.say(alice, channel, f"hello {loopback.bot.mention}")
     loopback.say(alice, loopback.dm(alice), "psst")
@@ -133,7 +124,6 @@ async def test_content_is_hidden_without_its_intent(
 async def test_members_are_listed_only_with_their_intent(
     loopback: LoopbackDiscord, guild: GuildDriver, alice: Member
 ) -> None:
-    """GUILD_CREATE names the bot alone; with the intent all, and who joins later."""
     async with loopback.connect(blind := Probe()):
         seen = blind.get_guild(guild.id)
         assert seen is not None
@@ -148,7 +138,6 @@ async def test_members_are_listed_only_with_their_intent(
 
 
 async def test_heartbeats_are_acknowledged(loopback: LoopbackDiscord, guild: GuildDriver) -> None:
-    """A client that beats stays."""
     loopback.gateway.heartbeat_s = 0.05
     async with loopback.connect(bot := Probe()):
         await loopback.until(lambda: loopback.gateway.heartbeats > 4, "heartbeats")
@@ -157,7 +146,6 @@ async def test_heartbeats_are_acknowledged(loopback: LoopbackDiscord, guild: Gui
 
 
 async def test_a_missing_heartbeat_closes_the_connection(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """4009, and other frames are no heartbeats."""
     loopback.gateway.heartbeat_s = 0.05
     async with rest.gateway() as socket:
         await socket.send_json(_identify(loopback))
@@ -165,7 +153,6 @@ async def test_a_missing_heartbeat_closes_the_connection(loopback: LoopbackDisco
 
 
 async def test_zlib_is_one_stream_for_the_whole_connection(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """Every frame ends in a flush, and later ones need the earlier."""
     stream = zlib.decompressobj()
     async with rest.gateway("&compress=zlib-stream") as socket:
         await socket.send_json(_identify(loopback))
@@ -178,7 +165,6 @@ async def test_zlib_is_one_stream_for_the_whole_connection(loopback: LoopbackDis
 
 
 async def test_zstd_is_spoken_with_discord_py(loopback: LoopbackDiscord, guild: GuildDriver) -> None:
-    """discord.py asks for it when zstandard is installed."""
     pytest.importorskip("zstandard")
     async with loopback.connect(Probe()):
         assert [link.compression for link in loopback.gateway.links] == ["zstd-stream"]
@@ -187,7 +173,6 @@ async def test_zstd_is_spoken_with_discord_py(loopback: LoopbackDiscord, guild: 
 async def test_zlib_is_spoken_with_discord_py(
     loopback: LoopbackDiscord, guild: GuildDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where zstandard is missing."""
     monkeypatch.setattr(discord.utils, "_ActiveDecompressionContext", _Zlib)
     async with loopback.connect(Probe()):
         assert [link.compression for link in loopback.gateway.links] == ["zlib-stream"]
@@ -208,7 +193,6 @@ class _Zlib:
 
 @pytest.mark.parametrize("code", [4000, 1000, None], ids=["4000", "1000", "cut"])
 async def test_a_dropped_client_resumes(loopback: LoopbackDiscord, probe: Probe, code: int | None) -> None:
-    """The session goes on, with no second IDENTIFY."""
     await loopback.drop(code)
     await loopback.until(lambda: probe.resumed or loopback.gateway.identified > 1, "a resume")
     assert (loopback.gateway.resumed, loopback.gateway.identified) == (1, 1)
@@ -217,7 +201,6 @@ async def test_a_dropped_client_resumes(loopback: LoopbackDiscord, probe: Probe,
 async def test_events_that_were_missed_come_after_the_resume(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """In order and once; an interaction too, as long as its three seconds last."""
     probe.steps["ping"] = lambda it: it.response.send_message("pong")
     me = loopback.bot.mention
     with loopback.offline():
@@ -232,7 +215,6 @@ async def test_events_that_were_missed_come_after_the_resume(
 
 
 async def test_a_lost_session_begins_anew(loopback: LoopbackDiscord, probe: Probe) -> None:
-    """INVALID_SESSION: the client identifies again, and hears again."""
     loopback.gateway.forget_sessions()
     await loopback.drop()
     await loopback.until(lambda: loopback.gateway.identified == 2 and loopback.connected, "a new session")
@@ -240,7 +222,6 @@ async def test_a_lost_session_begins_anew(loopback: LoopbackDiscord, probe: Prob
 
 
 async def test_a_resume_with_a_number_of_the_future_is_refused(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """4007."""
     async with rest.gateway() as socket:
         await socket.send_json(_identify(loopback))
         await socket.receive_json()
@@ -254,7 +235,6 @@ async def test_a_resume_with_a_number_of_the_future_is_refused(loopback: Loopbac
 async def test_changes_of_the_guild_reach_the_client(
     loopback: LoopbackDiscord, probe: Probe, guild: GuildDriver
 ) -> None:
-    """Channels, roles, and the guild itself."""
     seen = probe.get_guild(guild.id)
     assert seen is not None
     role = guild.add_role("Leaderboard Admin")
@@ -269,7 +249,6 @@ async def test_changes_of_the_guild_reach_the_client(
 
 
 async def test_what_nobody_answers_is_a_timeout(loopback: LoopbackDiscord) -> None:
-    """A wait in vain says for what."""
     with pytest.raises(TimeoutError, match="in vain for Godot"):
         await loopback.until(lambda: None, "Godot", timeout_s=0.01)
 
@@ -277,8 +256,6 @@ async def test_what_nobody_answers_is_a_timeout(loopback: LoopbackDiscord) -> No
 async def test_a_client_that_ends_early_is_an_error(
     loopback: LoopbackDiscord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure in its own set-up is raised by connect."""
-
     async def broken(self: Probe) -> None:
         raise ValueError("broken")
 
@@ -292,7 +269,6 @@ async def test_a_client_that_ends_early_is_an_error(
 async def test_a_client_that_says_goodbye_ends_its_session(
     loopback: LoopbackDiscord, rest: Rest, code: int, left: int
 ) -> None:
-    """With 1000; with another code the session may be resumed."""
     async with rest.gateway() as socket:
         await socket.send_json(_identify(loopback))
         await loopback.until(lambda: loopback.connected, "a session")

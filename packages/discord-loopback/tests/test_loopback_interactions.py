@@ -17,7 +17,6 @@ pytestmark = pytest.mark.anyio
 async def test_a_message_answers_a_command(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """The plain case: a reply that all see."""
     probe.steps["ping"] = lambda it: it.response.send_message("pong")
     asked = await loopback.slash(alice, channel, "ping")
     message = await asked.wait_response()
@@ -28,7 +27,6 @@ async def test_a_message_answers_a_command(
 async def test_an_ephemeral_answer_is_seen_by_one_person(
     loopback: LoopbackDiscord, guild: GuildDriver, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Neither others nor the REST of channels see it."""
     probe.steps["ping"] = lambda it: it.response.send_message("for you", ephemeral=True)
     message = await (await loopback.slash(alice, channel, "ping")).wait_response()
     assert message.ephemeral
@@ -43,7 +41,6 @@ async def test_an_ephemeral_answer_is_seen_by_one_person(
 async def test_an_answer_after_three_seconds_is_refused(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """10062, and the user is told that the application did not respond."""
     go_on, waits = asyncio.Event(), asyncio.Event()
 
     async def late(interaction: discord.Interaction) -> None:
@@ -67,7 +64,6 @@ async def test_an_answer_after_three_seconds_is_refused(
 async def test_an_answer_within_three_seconds_is_taken(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """The deadline is called off by the answer."""
     go_on, waits = asyncio.Event(), asyncio.Event()
 
     async def slow(interaction: discord.Interaction) -> None:
@@ -88,7 +84,6 @@ async def test_an_answer_within_three_seconds_is_taken(
 async def test_a_second_acknowledgement_is_refused(
     loopback: LoopbackDiscord, probe: Probe, rest: Rest, alice: Member, channel: Channel
 ) -> None:
-    """40060, whoever sends it."""
     probe.steps["ping"] = lambda it: it.response.defer()
     asked = await loopback.slash(alice, channel, "ping")
     await asked.wait_acknowledged()
@@ -99,8 +94,6 @@ async def test_a_second_acknowledgement_is_refused(
 async def test_a_refused_answer_does_not_count_as_acknowledgement(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """After an answer that is too long there may be a shorter one."""
-
     async def retry(interaction: discord.Interaction) -> None:
         with pytest.raises(discord.HTTPException, match="2000 or fewer"):
             await interaction.response.send_message("x" * 2001)
@@ -113,7 +106,6 @@ async def test_a_refused_answer_does_not_count_as_acknowledgement(
 async def test_the_wrong_token_is_an_unknown_interaction(
     loopback: LoopbackDiscord, probe: Probe, rest: Rest, alice: Member, channel: Channel
 ) -> None:
-    """Nobody answers for another."""
     probe.steps["ping"] = lambda it: it.response.defer()
     asked = await loopback.slash(alice, channel, "ping")
     path = f"/interactions/{asked.id}/guessed/callback"
@@ -123,7 +115,6 @@ async def test_the_wrong_token_is_an_unknown_interaction(
 async def test_a_type_that_does_not_fit_is_refused(
     loopback: LoopbackDiscord, probe: Probe, rest: Rest, alice: Member, channel: Channel
 ) -> None:
-    """A command has no message to update, and no choices."""
     done = asyncio.Event()
     probe.steps["ping"] = lambda it: done.wait()
     asked = await loopback.slash(alice, channel, "ping")
@@ -136,7 +127,6 @@ async def test_a_type_that_does_not_fit_is_refused(
 async def test_a_token_lives_fifteen_minutes(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Then neither edits nor followups come through: 50027."""
     kept: list[discord.Interaction] = []
 
     async def defer(interaction: discord.Interaction) -> None:
@@ -164,7 +154,6 @@ async def test_a_token_lives_fifteen_minutes(
 async def test_a_followup_before_the_acknowledgement_is_refused(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """10015: there is no webhook yet."""
     probe.steps["ping"] = lambda it: it.followup.send("first")
     await loopback.slash(alice, channel, "ping")
     await loopback.until(lambda: probe.refusals, "a refusal")
@@ -174,8 +163,6 @@ async def test_a_followup_before_the_acknowledgement_is_refused(
 async def test_the_first_followup_takes_the_place_of_a_deferral(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """And is as private as the deferral was."""
-
     async def follow(interaction: discord.Interaction) -> None:
         await interaction.response.defer(thinking=True, ephemeral=True)
         await interaction.followup.send("one")
@@ -197,8 +184,6 @@ async def test_the_first_followup_takes_the_place_of_a_deferral(
 async def test_original_and_followups_can_be_fetched_edited_and_deleted(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """All ways to a message of an interaction, with a file."""
-
     async def work(interaction: discord.Interaction) -> None:
         await interaction.response.send_message("first")
         more = await interaction.followup.send("second", wait=True)
@@ -217,7 +202,6 @@ async def test_original_and_followups_can_be_fetched_edited_and_deleted(
 async def test_autocomplete_offers_what_fits(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Choices depend on what was typed."""
     probe.offered = ["matmul", "vectoradd", "matadd"]
     assert await loopback.autocomplete(alice, channel, "board submit test", "board", "mat") == [
         "matmul",
@@ -228,7 +212,6 @@ async def test_autocomplete_offers_what_fits(
 async def test_more_than_25_choices_are_refused(
     loopback: LoopbackDiscord, probe: Probe, rest: Rest, alice: Member, channel: Channel
 ) -> None:
-    """The user sees that loading failed once three seconds are over."""
     probe.offered = [f"board-{i}" for i in range(26)]
     typing = asyncio.create_task(loopback.autocomplete(alice, channel, "board submit test", "board"))
     await loopback.until(lambda: any(r.status == 400 for r in loopback.requests), "a refusal")
@@ -240,8 +223,6 @@ async def test_more_than_25_choices_are_refused(
 async def test_a_file_is_read_from_its_address(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """What the user attaches reaches the bot."""
-
     async def read(interaction: discord.Interaction) -> None:
         data = await interaction.extras["script"].read()
         await interaction.response.send_message(f"{interaction.extras['board']}: {data.decode()}")
@@ -301,7 +282,6 @@ def shows_menu(probe: Probe) -> Probe:
 async def test_a_choice_updates_the_message(
     loopback: LoopbackDiscord, shows_menu: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Type 7 edits the message with the menu, and the menu goes."""
     asked = await loopback.slash(alice, channel, "ping")
     chosen = await asked.choose("gpus", ["H100", "A100"])
     await asked.wait_text("chosen: H100, A100")
@@ -315,7 +295,6 @@ async def test_a_choice_updates_the_message(
 async def test_a_deferred_update_edits_the_message(
     loopback: LoopbackDiscord, shows_menu: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Type 6: the original is the message with the button."""
     asked = await loopback.slash(alice, channel, "ping")
     pressed = await asked.press("Quiet")
     await asked.wait_text("deferred and edited")
@@ -326,7 +305,6 @@ async def test_a_deferred_update_edits_the_message(
 async def test_a_button_opens_a_form_that_is_answered(
     loopback: LoopbackDiscord, shows_menu: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Types 9 and 5, with inputs named by their labels."""
     asked = await loopback.slash(alice, channel, "ping")
     pressed = await asked.press("Delete")
     filled = await pressed.fill({"Name of the board": "matmul", "Reason": "Old"})
@@ -338,7 +316,6 @@ async def test_a_button_opens_a_form_that_is_answered(
 async def test_users_do_only_what_the_client_offers(
     loopback: LoopbackDiscord, guild: GuildDriver, shows_menu: Probe, alice: Member, channel: Channel
 ) -> None:
-    """Unknown and disabled controls, wrong values, forms with too little."""
     asked = await loopback.slash(alice, channel, "ping")
     message = await asked.wait_response()
     with pytest.raises(CannotDo, match="greyed out"):
@@ -362,7 +339,6 @@ async def test_users_do_only_what_the_client_offers(
 async def test_nobody_presses_what_only_another_sees(
     loopback: LoopbackDiscord, guild: GuildDriver, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """The buttons of an ephemeral message are one person's."""
     probe.steps["ping"] = lambda it: it.response.send_message("?", view=_Menu(), ephemeral=True)
     asked = await loopback.slash(alice, channel, "ping")
     await asked.wait_response()
@@ -373,7 +349,6 @@ async def test_nobody_presses_what_only_another_sees(
 async def test_a_command_while_no_bot_is_connected_fails(
     loopback: LoopbackDiscord, guild: GuildDriver, alice: Member, channel: Channel
 ) -> None:
-    """The commands stay registered; nobody answers."""
     async with loopback.connect(Probe()):
         """It registers its commands and goes."""
     loopback.gateway.forget_sessions()
@@ -385,7 +360,6 @@ async def test_a_command_while_no_bot_is_connected_fails(
 async def test_buttons_work_after_a_restart_of_the_bot(
     loopback: LoopbackDiscord, guild: GuildDriver, alice: Member, channel: Channel
 ) -> None:
-    """A view that is registered again answers for the old message."""
     first, second = Probe(), Probe()
     async with loopback.connect(first):
         first.steps["ping"] = lambda it: it.response.send_message("which?", view=_Menu(timeout=None))

@@ -25,7 +25,6 @@ def frozen(loopback: LoopbackDiscord) -> list[float]:
 async def test_a_bucket_tells_of_itself_and_refuses_the_sixth(
     rest: Rest, loopback: LoopbackDiscord, frozen: list[float], channel: Channel
 ) -> None:
-    """Headers on every answer; then 429 with Retry-After and Via."""
     path = f"/channels/{channel.id}/messages"
     replies = [await rest("POST", path, {"content": str(i)}) for i in range(6)]
     assert [reply.status for reply in replies] == [200] * 5 + [429]
@@ -42,7 +41,6 @@ async def test_a_bucket_tells_of_itself_and_refuses_the_sixth(
 async def test_each_channel_has_a_bucket_of_its_own(
     rest: Rest, loopback: LoopbackDiscord, frozen: list[float], channel: Channel, alice: Member
 ) -> None:
-    """As each token of an interaction has."""
     for place in (channel, loopback.dm(alice)):
         for i in range(5):
             assert (await rest("POST", f"/channels/{place.id}/messages", {"content": str(i)})).status == 200
@@ -51,7 +49,6 @@ async def test_each_channel_has_a_bucket_of_its_own(
 async def test_the_global_limit(
     rest: Rest, loopback: LoopbackDiscord, frozen: list[float], channel: Channel
 ) -> None:
-    """50 requests in a second for the whole bot."""
     replies = [await rest("GET", f"/channels/{channel.id}") for _ in range(51)]
     assert [reply.status for reply in replies] == [200] * 50 + [429]
     assert replies[50].body["global"] is True
@@ -61,7 +58,6 @@ async def test_the_global_limit(
 async def test_a_third_name_in_ten_minutes_is_refused(
     rest: Rest, loopback: LoopbackDiscord, frozen: list[float], channel: Channel
 ) -> None:
-    """The hidden limit of names; other changes are free of it."""
     made = (await rest("POST", f"/channels/{channel.id}/threads", {"name": "run", "type": 11})).body
     path = f"/channels/{made['id']}"
     assert [(await rest("PATCH", path, {"name": f"run {i}"})).status for i in range(3)] == [200, 200, 429]
@@ -72,7 +68,6 @@ async def test_a_third_name_in_ten_minutes_is_refused(
 async def test_discord_py_keeps_within_a_bucket(
     loopback: LoopbackDiscord, probe: Probe, channel: Channel
 ) -> None:
-    """It reads the headers and waits, so that nothing is refused."""
     loopback.world.rates.limits[POST] = Limit(3, 1)
     found = probe.get_channel(channel.id)
     assert isinstance(found, discord.TextChannel)
@@ -85,7 +80,6 @@ async def test_discord_py_keeps_within_a_bucket(
 async def test_discord_py_waits_after_a_429(
     loopback: LoopbackDiscord, probe: Probe, channel: Channel
 ) -> None:
-    """With Via it tries again, once."""
     found = probe.get_channel(channel.id)
     assert isinstance(found, discord.TextChannel)
     loopback.fail(429, retry_after=2)
@@ -101,7 +95,6 @@ async def test_discord_py_waits_after_a_429(
 async def test_discord_py_tries_again_after_5xx(
     loopback: LoopbackDiscord, probe: Probe, channel: Channel, status: int
 ) -> None:
-    """Twice an error, then the message, once; after five errors it gives up."""
     found = probe.get_channel(channel.id)
     assert isinstance(found, discord.TextChannel)
     loopback.fail(status, 2, matches="POST /api/v10/channels")
@@ -115,8 +108,6 @@ async def test_discord_py_tries_again_after_5xx(
 async def test_faults_hit_followups_too(
     loopback: LoopbackDiscord, probe: Probe, alice: Member, channel: Channel
 ) -> None:
-    """The other half of discord.py, which has a loop of its own."""
-
     async def follow(interaction: discord.Interaction) -> None:
         await interaction.response.defer(thinking=True)
         for i in range(7):

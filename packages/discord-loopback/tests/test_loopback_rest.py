@@ -40,30 +40,24 @@ async def _thread(rest: Rest, channel: Channel, kind: int = 11, **more: Any) -> 
     return thread
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [
+async def test_unknown_ids(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
+    for path, code in [
         ("/channels/100000000000000000", 10003),
         ("/channels/CHANNEL/messages/100000000000000000", 10008),
         ("/guilds/100000000000000000", 10004),
         ("/guilds/GUILD/members/100000000000000000", 10007),
         ("/users/100000000000000000", 10013),
-    ],
-)
-async def test_unknown_ids(rest: Rest, guild: GuildDriver, channel: Channel, path: str, code: int) -> None:
-    """404 with a code for each kind."""
-    path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
-    assert (await rest("GET", path)).refused == (404, code)
+    ]:
+        path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
+        assert (await rest("GET", path)).refused == (404, code), path
 
 
 async def test_a_request_without_the_token_is_refused(rest: Rest, channel: Channel) -> None:
-    """401."""
     reply = await rest("GET", f"/channels/{channel.id}", headers={"Authorization": "Bot no"})
     assert reply.status == 401
 
 
 async def test_a_body_must_be_declared_as_json(rest: Rest, channel: Channel) -> None:
-    """And be it; answers have the exact type that discord.py parses."""
     path = f"/channels/{channel.id}/messages"
     text = {"data": b'{"content": "x"}'}
     assert (await rest("POST", path, **text, headers={"Content-Type": "text/plain"})).refused == (400, 50035)
@@ -77,58 +71,38 @@ async def test_a_body_must_be_declared_as_json(rest: Rest, channel: Channel) -> 
 async def test_a_channel_that_the_bot_does_not_see_is_missing_access(
     rest: Rest, guild: GuildDriver, channel: Channel
 ) -> None:
-    """50001, by an overwrite for all."""
     guild.set_overwrite(channel, guild.guild.everyone, deny=P.VIEW_CHANNEL)
     assert (await rest("GET", f"/channels/{channel.id}")).refused == (403, 50001)
     guild.set_overwrite(channel, guild.bot, allow=P.VIEW_CHANNEL)
     assert (await rest("GET", f"/channels/{channel.id}")).status == 200
 
 
+MESSAGES, THREADS = "/channels/CHANNEL/messages", "/channels/CHANNEL/threads"
 NEEDS = {
-    "send": (P.SEND_MESSAGES, "POST", "/channels/CHANNEL/messages", {"content": "x"}),
-    "embeds": (P.EMBED_LINKS, "POST", "/channels/CHANNEL/messages", {"embeds": [{"title": "t"}]}),
-    "public thread": (
-        P.CREATE_PUBLIC_THREADS,
-        "POST",
-        "/channels/CHANNEL/threads",
-        {"name": "t", "type": 11},
-    ),
-    "private thread": (
-        P.CREATE_PRIVATE_THREADS,
-        "POST",
-        "/channels/CHANNEL/threads",
-        {"name": "t", "type": 12},
-    ),
+    "send": (P.SEND_MESSAGES, "POST", MESSAGES, {"content": "x"}),
+    "embeds": (P.EMBED_LINKS, "POST", MESSAGES, {"embeds": [{"title": "t"}]}),
+    "public thread": (P.CREATE_PUBLIC_THREADS, "POST", THREADS, {"name": "t", "type": 11}),
+    "private thread": (P.CREATE_PRIVATE_THREADS, "POST", THREADS, {"name": "t", "type": 12}),
     "create role": (P.MANAGE_ROLES, "POST", "/guilds/GUILD/roles", {"name": "r"}),
     "create channel": (P.MANAGE_CHANNELS, "POST", "/guilds/GUILD/channels", {"name": "c", "type": 0}),
     "edit channel": (P.MANAGE_CHANNELS, "PATCH", "/channels/CHANNEL", {"topic": "t"}),
-    "delete channel": (P.MANAGE_CHANNELS, "DELETE", "/channels/CHANNEL", None),
     "nickname": (P.CHANGE_NICKNAME, "PATCH", "/guilds/GUILD/members/@me", {"nick": "n"}),
+    "delete channel": (P.MANAGE_CHANNELS, "DELETE", "/channels/CHANNEL", None),
 }
 
 
-@pytest.mark.parametrize(("need", "method", "path", "body"), NEEDS.values(), ids=NEEDS.keys())
-async def test_without_the_permission_it_is_refused(
-    rest: Rest,
-    guild: GuildDriver,
-    channel: Channel,
-    need: Permission,
-    method: str,
-    path: str,
-    body: dict[str, Any],
-) -> None:
-    """50013; with it, it works."""
-    path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
-    before = {role: guild.role(role).permissions for role in ("@everyone", "bot")}
-    _without(guild, need)
-    assert (await rest(method, path, body)).refused == (403, 50013)
-    for role, allowed in before.items():
-        guild.set_permissions(role, allowed)
-    assert (await rest(method, path, body)).status in (200, 204)
+async def test_without_the_permission_it_is_refused(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
+    for what, (need, method, path, body) in NEEDS.items():
+        path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
+        before = {role: guild.role(role).permissions for role in ("@everyone", "bot")}
+        _without(guild, need)
+        assert (await rest(method, path, body)).refused == (403, 50013), what
+        for role, allowed in before.items():
+            guild.set_permissions(role, allowed)
+        assert (await rest(method, path, body)).status in (200, 204), what
 
 
 async def test_files_need_their_permission(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
-    """50013 for a message and for an edit that brings one."""
     _without(guild, P.ATTACH_FILES)
     assert (await rest.upload(f"/channels/{channel.id}/messages", "{}", {"a": b"x"})).refused == (403, 50013)
 
@@ -136,7 +110,6 @@ async def test_files_need_their_permission(rest: Rest, guild: GuildDriver, chann
 async def test_an_enforced_nonce_makes_no_second_message(
     rest: Rest, channel: Channel, loopback: LoopbackDiscord
 ) -> None:
-    """The first message is returned, for some minutes; 25 letters are allowed."""
     path, body = (
         f"/channels/{channel.id}/messages",
         {"content": "x", "nonce": "n" * 25, "enforce_nonce": True},
@@ -153,7 +126,6 @@ async def test_an_enforced_nonce_makes_no_second_message(
 async def test_messages_of_others(
     rest: Rest, guild: GuildDriver, loopback: LoopbackDiscord, alice: Member
 ) -> None:
-    """Nobody edits them (50005); deleting needs Manage Messages."""
     channel = guild.channel("submissions")
     path = f"/channels/{channel.id}/messages/{loopback.say(alice, channel, 'hi').id}"
     assert (await rest("PATCH", path, {"content": "ho"})).refused == (403, 50005)
@@ -165,7 +137,6 @@ async def test_messages_of_others(
 
 
 async def test_threads_have_their_own_right_to_send(rest: Rest, guild: GuildDriver, channel: Channel) -> None:
-    """Send Messages does not count in them, nor the other way round."""
     thread = await _thread(rest, channel)
     _without(guild, P.SEND_MESSAGES)
     assert (await rest("POST", f"/channels/{thread}/messages", {"content": "x"})).status == 200
@@ -176,7 +147,6 @@ async def test_threads_have_their_own_right_to_send(rest: Rest, guild: GuildDriv
 async def test_private_threads_are_for_those_who_were_added(
     rest: Rest, loopback: LoopbackDiscord, guild: GuildDriver, channel: Channel, alice: Member
 ) -> None:
-    """And for those who manage threads."""
     thread = await _thread(rest, channel, 12)
     assert loopback.threads(channel, seen_by=alice) == []
     assert (await rest("PUT", f"/channels/{thread}/thread-members/{alice.id}")).status == 204
@@ -191,7 +161,6 @@ async def test_private_threads_are_for_those_who_were_added(
 async def test_the_bot_does_not_see_private_threads_of_others(
     rest: Rest, guild: GuildDriver, channel: Channel, alice: Member
 ) -> None:
-    """50001 without Manage Threads."""
     thread = guild.open_thread(channel, "secret", alice, private=True)
     assert (await rest("GET", f"/channels/{thread.id}")).status == 200
     _without(guild, P.MANAGE_THREADS)
@@ -201,7 +170,6 @@ async def test_the_bot_does_not_see_private_threads_of_others(
 async def test_who_is_mentioned_in_a_thread_joins_it(
     rest: Rest, loopback: LoopbackDiscord, channel: Channel, alice: Member
 ) -> None:
-    """Discord adds them."""
     thread = await _thread(rest, channel, 12)
     await rest("POST", f"/channels/{thread}/messages", {"content": f"<@{alice.id}> look"})
     assert [t.name for t in loopback.threads(channel, seen_by=alice)] == ["run"]
@@ -210,7 +178,6 @@ async def test_who_is_mentioned_in_a_thread_joins_it(
 async def test_managing_threads_of_others_needs_the_permission(
     rest: Rest, guild: GuildDriver, channel: Channel, alice: Member
 ) -> None:
-    """One's own may be renamed and archived without."""
     mine = await _thread(rest, channel)
     other = guild.open_thread(channel, "hers", alice)
     _without(guild, P.MANAGE_THREADS)
@@ -223,7 +190,6 @@ async def test_managing_threads_of_others_needs_the_permission(
 async def test_an_archived_thread(
     rest: Rest, loopback: LoopbackDiscord, guild: GuildDriver, channel: Channel
 ) -> None:
-    """Nothing in it is changed (50083); a new message opens it, unless it is locked."""
     thread = await _thread(rest, channel)
     path = f"/channels/{thread}"
     sent = (await rest("POST", f"{path}/messages", {"content": "x"})).body["id"]
@@ -240,7 +206,6 @@ async def test_an_archived_thread(
 async def test_an_idle_thread_is_archived_by_itself(
     rest: Rest, loopback: LoopbackDiscord, channel: Channel
 ) -> None:
-    """After as long as it was made for, counted from its last message."""
     thread = await _thread(rest, channel, auto_archive_duration=60)
     loopback.advance(3000)
     await rest("POST", f"/channels/{thread}/messages", {"content": "x"})
@@ -251,7 +216,6 @@ async def test_an_idle_thread_is_archived_by_itself(
 
 
 async def test_active_threads_are_limited(rest: Rest, loopback: LoopbackDiscord, channel: Channel) -> None:
-    """160006 for a new one and for opening an old one; archiving makes room."""
     loopback.world.sizes.active_threads = 2
     first, _ = await _thread(rest, channel), await _thread(rest, channel, 12)
     body = {"name": "third", "type": 11}
@@ -263,7 +227,6 @@ async def test_active_threads_are_limited(rest: Rest, loopback: LoopbackDiscord,
 
 
 async def test_a_message_has_one_thread(rest: Rest, channel: Channel) -> None:
-    """160004; the thread has the id of the message."""
     sent = (await rest("POST", f"/channels/{channel.id}/messages", {"content": "x"})).body["id"]
     path = f"/channels/{channel.id}/messages/{sent}/threads"
     assert (await rest("POST", path, {"name": "t"})).body["id"] == sent
@@ -271,7 +234,6 @@ async def test_a_message_has_one_thread(rest: Rest, channel: Channel) -> None:
 
 
 async def test_what_a_channel_is_not_for(rest: Rest, guild: GuildDriver) -> None:
-    """Messages in categories and forums, threads in categories, odd archive times."""
     category, forum = guild.add_category("Leaderboards"), guild.add_forum("central")
     for place in (category, forum):
         assert (await rest("POST", f"/channels/{place.id}/messages", {"content": "x"})).refused == (
@@ -288,7 +250,6 @@ async def test_what_a_channel_is_not_for(rest: Rest, guild: GuildDriver) -> None
 async def test_a_forum_post_has_a_first_message(
     rest: Rest, loopback: LoopbackDiscord, guild: GuildDriver
 ) -> None:
-    """It is refused without, and then there is no post."""
     forum = guild.add_forum("central")
     path = f"/channels/{forum.id}/threads"
     assert (await rest("POST", path, {"name": "matmul"})).refused == (400, 50035)
@@ -303,7 +264,6 @@ async def test_a_forum_post_has_a_first_message(
 
 
 async def test_closed_dms(rest: Rest, loopback: LoopbackDiscord, alice: Member) -> None:
-    """The conversation opens, the message is refused: 50007."""
     loopback.close_dms(alice)
     opened = await rest("POST", "/users/@me/channels", {"recipient_id": str(alice.id)})
     path = f"/channels/{opened.body['id']}/messages"
@@ -314,7 +274,6 @@ async def test_closed_dms(rest: Rest, loopback: LoopbackDiscord, alice: Member) 
 
 
 async def test_roles_are_managed_from_above_only(rest: Rest, guild: GuildDriver, alice: Member) -> None:
-    """Not those above the bot's own, not managed ones, and no permission that the bot lacks."""
     path = f"/guilds/{guild.id}"
     made = (await rest("POST", f"{path}/roles", {"name": "Leaderboard Admin"})).body["id"]
     give = f"{path}/members/{alice.id}/roles/{made}"
@@ -335,7 +294,6 @@ async def test_roles_are_managed_from_above_only(rest: Rest, guild: GuildDriver,
 
 
 async def test_overwrites_give_no_more_than_one_has(rest: Rest, guild: GuildDriver) -> None:
-    """50013, unless the bot is an administrator."""
     rule = {"id": str(guild.id), "type": 0, "allow": str(int(P.MENTION_EVERYONE)), "deny": "0"}
     body = {"name": "c", "type": 0, "permission_overwrites": [rule]}
     assert (await rest("POST", f"/guilds/{guild.id}/channels", body)).refused == (403, 50013)
@@ -343,36 +301,26 @@ async def test_overwrites_give_no_more_than_one_has(rest: Rest, guild: GuildDriv
     assert (await rest("POST", f"/guilds/{guild.id}/channels", body)).status == 200
 
 
-@pytest.mark.parametrize(
-    ("allowed", "pinged"),
-    [
+async def test_mentions_ping_only_as_allowed(
+    rest: Rest, guild: GuildDriver, channel: Channel, alice: Member
+) -> None:
+    one, other = guild.add_role("Pingable", mentionable=True), guild.add_role("Quiet")
+    content = f"<@{alice.id}> {one.mention} {other.mention} @everyone @here"
+    for allowed, pinged in [
         (None, {"alice", "Pingable"}),
         ({"parse": []}, set()),
         ({"parse": ["roles"]}, {"Pingable"}),
         ({"parse": ["users"]}, {"alice"}),
         ({"parse": ["everyone"]}, set()),
-    ],
-)
-async def test_mentions_ping_only_as_allowed(
-    rest: Rest,
-    guild: GuildDriver,
-    channel: Channel,
-    alice: Member,
-    allowed: dict[str, list[str]] | None,
-    pinged: set[str],
-) -> None:
-    """Everyone and unmentionable roles need a permission besides."""
-    one, other = guild.add_role("Pingable", mentionable=True), guild.add_role("Quiet")
-    content = f"<@{alice.id}> {one.mention} {other.mention} @everyone @here"
-    body = {"content": content} | ({"allowed_mentions": allowed} if allowed is not None else {})
-    await rest("POST", f"/channels/{channel.id}/messages", body)
-    assert list(channel.messages.values())[-1].pings == pinged
+    ]:
+        body = {"content": content} | ({"allowed_mentions": allowed} if allowed is not None else {})
+        await rest("POST", f"/channels/{channel.id}/messages", body)
+        assert list(channel.messages.values())[-1].pings == pinged
 
 
 async def test_with_the_permission_everyone_is_pinged(
     rest: Rest, guild: GuildDriver, channel: Channel
 ) -> None:
-    """If the bot lets it be."""
     guild.set_permissions("bot", P.MENTION_EVERYONE)
     path = f"/channels/{channel.id}/messages"
     await rest("POST", path, {"content": "@everyone", "allowed_mentions": {"parse": []}})
@@ -383,7 +331,6 @@ async def test_with_the_permission_everyone_is_pinged(
 async def test_discord_py_sets_a_guild_up(
     probe: Probe, loopback: LoopbackDiscord, guild: GuildDriver
 ) -> None:
-    """Category, channels, forum, roles, a post, threads and files, through the real client."""
     seen = probe.get_guild(guild.id)
     assert seen is not None
     await seen.create_role(name="Leaderboard Admin", colour=discord.Colour.purple())
@@ -412,7 +359,6 @@ async def test_discord_py_sets_a_guild_up(
 async def test_users_see_and_say_only_what_they_may(
     loopback: LoopbackDiscord, guild: GuildDriver, channel: Channel, alice: Member
 ) -> None:
-    """Overwrites hold for users as for the bot."""
     guild.set_overwrite(channel, alice, deny=P.SEND_MESSAGES)
     with pytest.raises(CannotDo):
         loopback.say(alice, channel, "hi")
@@ -425,7 +371,6 @@ async def test_users_see_and_say_only_what_they_may(
 async def test_commands_are_offered_by_permission(
     loopback: LoopbackDiscord, guild: GuildDriver, probe: Probe, channel: Channel, alice: Member
 ) -> None:
-    """Default permissions of a command, the right to use any, unknown names and bad options."""
     role = guild.add_role("Boss", P.MANAGE_GUILD)
     options = {"who": alice, "role": role}
     with pytest.raises(CannotDo, match="not offered to alice"):
@@ -461,8 +406,6 @@ async def test_commands_are_offered_by_permission(
 async def test_the_transcript_tells_in_order_what_users_saw(
     loopback: LoopbackDiscord, guild: GuildDriver, probe: Probe, channel: Channel, alice: Member
 ) -> None:
-    """With who sees it, and how a message changed."""
-
     async def work(interaction: discord.Interaction) -> None:
         await interaction.response.defer(ephemeral=True)
         assert isinstance(interaction.channel, discord.TextChannel)
@@ -493,7 +436,6 @@ async def test_the_transcript_tells_in_order_what_users_saw(
 async def test_a_user_writes_in_a_thread(
     loopback: LoopbackDiscord, rest: Rest, guild: GuildDriver, channel: Channel, alice: Member
 ) -> None:
-    """They join it and open it again; a locked one is closed to them."""
     thread_id = await _thread(rest, channel)
     thread = loopback.threads(channel)[0]
     await rest("PATCH", f"/channels/{thread_id}", {"archived": True})
@@ -509,7 +451,6 @@ async def test_a_user_writes_in_a_thread(
 async def test_commands_of_one_guild(
     loopback: LoopbackDiscord, guild: GuildDriver, probe: Probe, channel: Channel, alice: Member
 ) -> None:
-    """They are offered there only, and answered."""
     probe.steps["ping"] = lambda it: it.response.send_message("pong")
     probe.tree.copy_global_to(guild=discord.Object(guild.id))
     probe.tree.clear_commands(guild=None)
@@ -523,8 +464,6 @@ async def test_commands_of_one_guild(
 
 
 async def test_a_command_in_a_dm(loopback: LoopbackDiscord, probe: Probe, alice: Member) -> None:
-    """Global commands work there; the user is no member."""
-
     async def answer(it: discord.Interaction) -> None:
         await it.response.send_message(f"{type(it.user).__name__} {it.guild}")
 
@@ -534,7 +473,6 @@ async def test_a_command_in_a_dm(loopback: LoopbackDiscord, probe: Probe, alice:
 
 
 async def test_what_the_loopback_lacks_fails_the_test(loopback: LoopbackDiscord, rest: Rest) -> None:
-    """A route that is missing is no 404 that a bot could live with."""
     assert (await rest("GET", "/stage-instances/1")).status == 500
     with pytest.raises(ExceptionGroup, match="could not answer"):
         loopback.check()

@@ -90,6 +90,8 @@ class FakeGitHub:
         self.loses_answers = False
         self.limited = 0
         """For how many requests it refuses because there were too many."""
+        self.page = 100
+        """How many runs a page may have."""
         self.asked: list[str] = []
         self.environment = "self-hosted"
         self._threads: list[threading.Thread] = []
@@ -126,7 +128,9 @@ class FakeGitHub:
         if (method, path) == ("POST", "/actions/workflows/kernelcup.yml/dispatches"):
             return self._dispatch(body)
         if (method, path) == ("GET", "/actions/workflows/kernelcup.yml/runs"):
-            newest = sorted(self.runs.values(), key=lambda run: -run.id)[: int(query["per_page"][0])]
+            newest = sorted(self.runs.values(), key=lambda run: -run.id)[
+                : min(int(query["per_page"][0]), self.page)
+            ]
             return 200, {"total_count": len(self.runs), "workflow_runs": [run.body() for run in newest]}
         found = re.fullmatch(r"/actions/(runs|artifacts)/(\d+)(/cancel|/artifacts|/zip)?", path)
         run = self.runs.get(int(found[2])) if found else None

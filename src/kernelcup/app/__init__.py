@@ -33,6 +33,8 @@ class _Later(ModuleType):
 
 
 _LATER: dict[str, _Later] = {}
+RARE = "kernelcup.app.boards.git_source"
+"""Loads a library for git, which a server needs when somebody asks for the problem sets of a repository."""
 
 
 def _module(room: str, name: str) -> ModuleType:
@@ -46,8 +48,8 @@ def _module(room: str, name: str) -> ModuleType:
 
 
 def load() -> None:
-    """Load all modules that were imported from their rooms, so that no request of a server waits for it."""
-    loaded: set[str] = set()
+    """Load the modules that were imported from their rooms but for the rare one, so that no request waits for it."""
+    loaded = {RARE}
     while waiting := _LATER.keys() - loaded:
         loaded |= waiting
         for name in waiting:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from kernelcup.bot.delivery.follower import Follower
     from kernelcup.bot.guild_setup import Guilds
     from kernelcup.bot.state import Memory
+    from kernelcup.config.settings import Config
 
 TOKEN_VARIABLE = "KERNELCUP_DISCORD_TOKEN"
 SERVICE_VARIABLE = "KERNELCUP_BOT_TOKEN"

@@ -1,28 +1,102 @@
-"""The tree of commands. Nothing heavy is imported here: a command imports databases, clients and rich when it runs."""
+"""The tree of commands. Each is imported when it is needed, and imports databases, clients and rich when it runs."""
 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Annotated, Any
 
 import typer
 
-from kernelcup.cli.admin import devices
-from kernelcup.cli.author import board, board_sync, board_update, final, task
-from kernelcup.cli.compete import (
-    compare,
-    joining,
-    login,
-    profile,
-    replay,
-    run,
-    start,
-    submissions,
-    submit,
-    tools,
-)
-from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, LazyGroup, RootGroup
-from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
+from kernelcup import __version__, extensions
+from kernelcup.cli import exit_codes
+from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, LazyGroup, finished, lazy, made
+
+PLACES: dict[str, dict[str, Any]] = {
+    COMPETE: {
+        "start": "compete.start:start",
+        "run": "compete.run:run",
+        "submit": "compete.submit:submit",
+        "profile": "compete.profile:profile",
+        "watch": "compete.submit:watch",
+        "cancel": "compete.submit:cancel",
+        "replay": "compete.replay:replay",
+        "compare": "compete.compare:compare",
+        "standings": "compete.submit:standings",
+        "budget": "compete.joining:budget",
+        "join": "compete.joining:join",
+        "mcp": "compete.tools:mcp",
+        "login": "compete.login:login",
+        "logout": "compete.login:logout",
+        "whoami": "compete.login:whoami",
+        "submissions": "compete.submissions:app",
+        "account": lazy("compete.account", "Your news, your shown name, your data; delete the account."),
+    },
+    AUTHOR: {
+        "task": "author.task:app",
+        "board": "author.tree:app",
+        "course": lazy("author.course", "Courses: leaderboards with one register of people, and grades."),
+        "event": lazy("author.event", "Events of leaderboards: registration, teams, a table of points."),
+    },
+    ADMINISTER: {
+        "devices": "admin.devices:devices",
+        "admin": lazy("admin.tree", "Commands for operators and leaderboard managers."),
+    },
+    OPERATE: {
+        "demo": "operate.demo:demo",
+        "doctor": "operate.doctor:doctor",
+        "serve": "operate.serve:serve",
+        "bot": "operate.bot:bot",
+        "runner": "operate.runner:app",
+        "db": "operate.db:app",
+        "env": "operate.env:app",
+        "config": "operate.config_check:app",
+    },
+}
+PANELS = {name: panel for panel, places in PLACES.items() for name in places}
+
+
+@cache
+def find(name: str) -> Any:
+    """Import a command or a group."""
+    place = PLACES[PANELS[name]][name]
+    if isinstance(place, str):
+        module, attribute = place.split(":")
+        place = getattr(importlib.import_module(f"kernelcup.cli.{module}"), attribute)
+    return made(name, place, PANELS[name])
+
+
+class RootGroup(LazyGroup):
+    """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
+
+    load = cache(lambda: {name: find(name) for name in PANELS})
+
+    def get_command(self, _ctx: Any, name: str) -> Any:
+        """Return a command, an extension's too, which is loaded when it is asked for."""
+        if name in PANELS:
+            return finished(find(name))
+        added = extensions.command(name)
+        return None if added is None else finished(made(name, added))
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*PANELS, *extensions.command_names()]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by panels, those of extensions at the end."""
+        super().format_commands(ctx, formatter)
+        # Not as commands: typer imports pydantic to make these.
+        added = [(name, extensions.command(name).info.help or "") for name in extensions.command_names()]
+        if added:
+            with formatter.section("Extensions"):
+                formatter.write_dl(added)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the exit codes, and where to start."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), text) for code, text in exit_codes.MEANINGS.items()])
+        super().format_epilog(ctx, formatter)
+
 
 app = typer.Typer(
     name="kernelcup",
@@ -42,8 +116,6 @@ app = typer.Typer(
 def show_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
-        from kernelcup import __version__
-
         typer.echo(f"kernelcup {__version__}")
         raise typer.Exit
 
@@ -55,61 +127,3 @@ def root(
     ] = False,
 ) -> None:
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
-
-
-def add_lazy(parent: typer.Typer, name: str, module: str, text: str, panel: str | None = None) -> None:
-    """Add a group whose commands a module returns when they are needed."""
-
-    def load() -> dict[str, Any]:
-        commands: dict[str, Any] = importlib.import_module(f"kernelcup.cli.{module}").commands()
-        return commands
-
-    group = type("Commands", (LazyGroup,), {"load": staticmethod(load), "finishers": []})
-    empty = typer.Typer(help=text, no_args_is_help=True)
-    parent.add_typer(empty, name=name, cls=group, rich_help_panel=panel)
-
-
-board.app.command("update")(board_update.update)
-board.app.command("sync")(board_sync.sync)
-board.app.command("final")(final.final)
-add_lazy(board.app, "webhook", "author.webhooks", "Send a leaderboard's news to an https address.")
-add_lazy(
-    board.app, "export", "author.exports", "Export files, results and winners, and list files that are alike."
-)
-app.command("start", rich_help_panel=COMPETE)(start.start)
-app.command("run", rich_help_panel=COMPETE)(run.run)
-app.command("submit", rich_help_panel=COMPETE)(submit.submit)
-app.command("profile", rich_help_panel=COMPETE)(profile.profile)
-app.command("watch", rich_help_panel=COMPETE)(submit.watch)
-app.command("cancel", rich_help_panel=COMPETE)(submit.cancel)
-app.add_typer(submissions.app, name="submissions", cls=HelpGroup, rich_help_panel=COMPETE)
-app.command("replay", rich_help_panel=COMPETE)(replay.replay)
-app.command("compare", rich_help_panel=COMPETE)(compare.compare)
-app.command("standings", rich_help_panel=COMPETE)(submit.standings)
-app.command("budget", rich_help_panel=COMPETE)(joining.budget)
-app.command("join", rich_help_panel=COMPETE)(joining.join)
-app.command("mcp", rich_help_panel=COMPETE)(tools.mcp)
-app.command("login", rich_help_panel=COMPETE)(login.login)
-app.command("logout", rich_help_panel=COMPETE)(login.logout)
-app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
-add_lazy(
-    app, "account", "compete.account", "Your news, your shown name, your data; delete the account.", COMPETE
-)
-app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
-app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
-add_lazy(
-    app, "course", "author.course", "Courses: leaderboards with one register of people, and grades.", AUTHOR
-)
-add_lazy(
-    app, "event", "author.event", "Events of leaderboards: registration, teams, a table of points.", AUTHOR
-)
-add_lazy(app, "admin", "admin.tree", "Commands for operators and leaderboard managers.", ADMINISTER)
-app.command("devices", rich_help_panel=ADMINISTER)(devices.devices)
-app.command("demo", rich_help_panel=OPERATE)(demo.demo)
-app.command("doctor", rich_help_panel=OPERATE)(doctor.doctor)
-app.command("serve", rich_help_panel=OPERATE)(serve.serve)
-app.command("bot", rich_help_panel=OPERATE)(bot.bot)
-app.add_typer(runner.app, name="runner", cls=HelpGroup, rich_help_panel=OPERATE)
-app.add_typer(db.app, name="db", cls=HelpGroup, rich_help_panel=OPERATE)
-app.add_typer(env.app, name="env", cls=HelpGroup, rich_help_panel=OPERATE)
-app.add_typer(config_check.app, name="config", cls=HelpGroup, rich_help_panel=OPERATE)

@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from kernelcup.cli.help import below
-
 VARIABLE = "_KERNELCUP_COMPLETE"
 """The environment variable by which a shell asks for completion."""
 
@@ -21,19 +19,15 @@ def complete(commands: Callable[[], Any]) -> None:
     from typer.completion import completion_init  # type: ignore[attr-defined]
 
     completion_init()
-    root = commands()
-    offer_names(root)
-    root._main_shell_completion({}, "kernelcup", VARIABLE)
+    commands()._main_shell_completion({}, "kernelcup", VARIABLE)
 
 
-def offer_names(command: Any) -> None:
-    """Complete leaderboards and devices in the parameters of a command, or of all in a group."""
-    for param in command.params:
-        if param.name == "board" or "BOARD" in str(param.metavar or ""):
-            param._custom_shell_complete = quietly(boards)
-        elif param.name == "device":
-            param._custom_shell_complete = quietly(devices)
-    below(command, offer_names)
+def offer_names(param: Any) -> None:
+    """Complete leaderboards and devices in a parameter that takes them."""
+    if param.name == "board" or "BOARD" in str(param.metavar or ""):
+        param._custom_shell_complete = quietly(boards)
+    elif param.name == "device":
+        param._custom_shell_complete = quietly(devices)
 
 
 def quietly(find: Callable[[dict[str, Any]], list[str]]) -> Callable[[Any, Any, str], list[str]]:

@@ -24,7 +24,7 @@ from kernelcup.errors import InvalidTask, KernelCupError
 UsageError: Any = typer.BadParameter.mro()[2]
 
 
-def main() -> NoReturn:
+def run() -> NoReturn:
     """Run the command line of this process."""
     gc.set_threshold(100_000)  # with Python's own, collections take a tenth of a command's start
     for stream in (sys.stdout, sys.stderr):
@@ -41,6 +41,7 @@ def main() -> NoReturn:
         # The reader closed the pipe, as with `| head`; the last flush must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = exit_codes.BROKEN_PIPE
+    gc.freeze()  # or Python looks through all modules for cycles before it ends: a quarter of a command
     sys.exit(code)
 
 
@@ -85,13 +86,10 @@ def execute(args: Sequence[str]) -> int:
 
 @cache
 def commands() -> Any:
-    """Return the tree of commands. Building it takes a tenth of a second."""
+    """Return the tree of commands."""
     from kernelcup.cli.app import app
-    from kernelcup.cli.help import name_values
 
-    root = typer.main.get_command(app)
-    name_values(root)
-    return root
+    return typer.main.get_command(app)
 
 
 def usage(error: Any, *, as_json: bool) -> int:

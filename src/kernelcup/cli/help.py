@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
+import importlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
-from kernelcup import extensions
 from kernelcup.cli import exit_codes
+from kernelcup.cli.completion import offer_names
 
 COMPETE, AUTHOR, ADMINISTER, OPERATE = PANELS = ("Compete", "Author", "Administer", "Operate")
 
@@ -27,6 +28,10 @@ class HelpGroup(TyperGroup):
             typer.echo(ctx.get_help())
             ctx.exit(exit_codes.OK)
         return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return a command, finished."""
+        return finished(super().get_command(ctx, name))
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write a section for each panel, with the first paragraph of each command's help."""
@@ -46,74 +51,43 @@ class LazyGroup(HelpGroup):
 
     load: ClassVar[Callable[[], dict[str, Any]]]
     """Returns the commands by name."""
-    finishers: ClassVar[list[Callable[[Any], None]]]
-    """What is done to each command once it is there."""
 
     @property
     def commands(self) -> Any:
         """The commands by name."""
-        if "loaded" not in self.__dict__:
-            self.loaded = type(self).load()
-            for command, finish in itertools.product(self.loaded.values(), self.finishers):
-                finish(command)
-        return self.loaded
+        return type(self).load()
 
     @commands.setter
     def commands(self, _given: Any) -> None:
         """Ignore the commands that a group is made with."""
 
 
-def below(command: Any, finish: Callable[[Any], None]) -> None:
-    """Finish the commands in a group, now or when they are imported."""
-    if isinstance(command, LazyGroup):
-        command.finishers.append(finish)
-        return
-    for inner in getattr(command, "commands", {}).values():
-        finish(inner)
+def lazy(module: str, text: str) -> typer.Typer:
+    """Return a group whose commands a module returns when they are needed."""
+    load = cache(lambda: importlib.import_module(f"kernelcup.cli.{module}").commands())
+    group = type("Commands", (LazyGroup,), {"load": staticmethod(load)})
+    return typer.Typer(help=text, no_args_is_help=True, cls=group)
 
 
-class RootGroup(HelpGroup):
-    """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
-
-    def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a command, an extension's too, which is loaded when it is asked for."""
-        if (found := super().get_command(ctx, name)) is not None:
-            return found
-        added = extensions.command(name)
-        if added is None:
-            return None
-        group = typer.main.get_command(added)
-        name_values(group)
-        return group
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
-        return [*super().list_commands(ctx), *extensions.command_names()]
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by panels, those of extensions at the end."""
-        super().format_commands(ctx, formatter)
-        # Not as commands: typer imports pydantic to make these.
-        added = [(name, extensions.command(name).info.help or "") for name in extensions.command_names()]
-        if added:
-            with formatter.section("Extensions"):
-                formatter.write_dl(added)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the exit codes, and where to start."""
-        with formatter.section("Exit codes"):
-            formatter.write_dl([(str(code), text) for code, text in exit_codes.MEANINGS.items()])
-        super().format_epilog(ctx, formatter)
+def made(name: str, found: typer.Typer | Callable[..., None], panel: str | None = None) -> Any:
+    """Return a group or a command as the command line has it."""
+    parent = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name, cls=found.info.cls or HelpGroup, rich_help_panel=panel)
+    else:
+        parent.command(name, rich_help_panel=panel)(found)
+    return typer.main.get_group(parent).commands[name]
 
 
-def name_values(command: Any) -> None:
-    """Give the options of a command, or of all in a group, the usual words for their values."""
-    for param in command.params:
+def finished(command: Any) -> Any:
+    """Give the parameters of a command the usual words for their values, and a shell what to offer for them."""
+    for param in () if command is None else command.params:
         if param.param_type_name == "argument":
             show_name_only(param)
         elif param.metavar is None and not param.is_flag:
             param.metavar = value_word(param)
-    below(command, name_values)
+        offer_names(param)
+    return command
 
 
 def value_word(option: Any) -> str:

@@ -180,7 +180,7 @@ def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) 
     return LocalTrial(
         devices=config.devices_here,
         slots=Slots(config.runtime_dir, config.slot_gpus, say=say),
-        launcher=make_local(config, say),
+        launcher=functools.cache(lambda: make_local(config, say)),
         say=say,
         environ=os.environ,
         stage_budget_s=config.stage_budget_s,

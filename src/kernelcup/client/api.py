@@ -10,11 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from kernelcup.client.core import NotReached, StreamEvent, pauses
-from kernelcup.client.models import (
-    BoardInfo,
-    read_board,
-    read_submission,
-)
+from kernelcup.client.models import BoardInfo, read_board, read_submission
 from kernelcup.client.requests import Params, Request, asking, asking_pages, reading
 from kernelcup.client.transport import Client
 from kernelcup.domain import Task

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -13,48 +12,27 @@ from starlette.middleware.sessions import SessionMiddleware
 from kernelcup import __version__, extensions
 from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
-from kernelcup.http.api.forms import ERRORS
-from kernelcup.http.api.routes import routers
+from kernelcup.http.api import routes as api
+from kernelcup.http.api.description import TEXT, Application, show_description
 from kernelcup.http.capacity import THREADS
 from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
-from kernelcup.http.middleware import BodyLimit, Surroundings
+from kernelcup.http.middleware import API, BodyLimit, Surroundings
 from kernelcup.http.pages import routes as pages
+from kernelcup.http.route import LaterRoute
+from kernelcup.http.sign_in import device_flow
 from kernelcup.http.sign_in import pages as signin
 from kernelcup.http.state import Platform
 
 COOKIE = "kernelcup_browser"
 
-DESCRIPTION = """\
-Competitions for the fastest GPU kernel.
-
-Sign in with a header `Authorization: Bearer TOKEN`; create tokens with `kernelcup login` or under
-`/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, with stable
-codes. Lists come in pages: pass `next` of a page as `after` to get the following page.
-"""
-
-
-class Application(FastAPI):
-    """The application, whose description says how to sign in."""
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the description of all routes."""
-        if self.openapi_schema is None:
-            describe_sign_in(super().openapi())
-        return super().openapi()
-
-
-def describe_sign_in(schema: dict[str, Any]) -> None:
-    """Add token authentication to a schema: required for changes, optional otherwise."""
-    token = {"type": "http", "scheme": "bearer", "description": "A token from `kernelcup login`."}
-    schema.setdefault("components", {})["securitySchemes"] = {"token": token}
-    for path, operations in schema["paths"].items():
-        for method, operation in operations.items():
-            if path.startswith("/api/v1/auth/"):
-                operation["security"] = []
-            elif path.startswith("/api/v1/"):
-                needed: list[dict[str, Any]] = [{"token": []}]
-                operation["security"] = [{}, *needed] if method in ("get", "head") else needed
+ROUTES = [
+    *health.router.routes,
+    *signin.pages.routes,
+    *device_flow.router.routes,
+    *api.routes,
+    *pages.router.routes,
+]
 
 
 @asynccontextmanager
@@ -70,14 +48,13 @@ def create_app(platform: Platform) -> FastAPI:
     app = Application(
         title="KernelCup",
         version=__version__,
-        description=DESCRIPTION,
-        openapi_url="/api/v1/openapi.json",
+        description=TEXT,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # A path with one slash too many is not found: a redirect would lose the token.
         redirect_slashes=False,
         lifespan=few_threads,
-        dependencies=[Depends(refuse_nul)],
     )
     metrics = Metrics()
     metrics.watch_database(platform)
@@ -87,14 +64,15 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.health = health.Watch(lambda: health.checks_of(platform))
     app.state.figures = health.Watch(metrics.render)
     errors.install(app)
-    app.include_router(health.router)
-    app.include_router(signin.router)
-    for router in routers:
-        app.include_router(router, prefix="/api/v1", responses=ERRORS)
-    app.include_router(pages.router)
+    app.add_route(f"{API}/openapi.json", show_description)
+    # As they are: FastAPI would analyse what it includes once more, for each application.
+    app.router.routes.extend(ROUTES)
     # Last: their paths may begin with names of leaderboards.
     for router in extensions.routers():
-        app.include_router(router)
+        if all(isinstance(each, LaterRoute) for each in router.routes):
+            app.router.routes.extend(router.routes)
+        else:
+            app.include_router(router, dependencies=[Depends(refuse_nul)])
     app.add_middleware(
         SessionMiddleware,
         secret_key=platform.secret,

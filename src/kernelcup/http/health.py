@@ -13,9 +13,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from kernelcup.app.machines import dispatchers
 from kernelcup.engine import migrate
 from kernelcup.errors import KernelCupError, StorageUnavailable
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.state import Platform
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=LaterRoute)
 
 PATIENCE_S = 3.0
 T = TypeVar("T")

@@ -271,11 +271,7 @@ async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
 
 def _route(scope: Scope) -> str:
     """Return the pattern of the requested route, ``none`` if there is none."""
-    path: str | None = getattr(scope.get("route"), "path", None)
-    if path is None:
-        return "none"
-    # FastAPI keeps a router's prefix apart from the routes in it.
-    return f"{API}{path}" if scope["path"].startswith(API) and not path.startswith(API) else path
+    return getattr(scope.get("route"), "path", "none")
 
 
 def _request_id(scope: Scope) -> str:

@@ -1,9 +1,10 @@
-"""API routes authenticate a request before they read its body."""
+"""Routes are analysed when they are first asked for; those of the API authenticate before they read a body."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import threading
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import nullcontext
 from functools import partial
@@ -11,17 +12,18 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 from anyio import to_thread
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.routing import compile_path
 
 from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.capacity import PLACE, SLOW_S, Room, metered
-from kernelcup.http.dependencies import ends_view, get_actor
-from kernelcup.http.middleware import allow_body
+from kernelcup.http.dependencies import ends_view, get_actor, refuse_nul
+from kernelcup.http.middleware import API, allow_body
 from kernelcup.http.state import Platform
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
@@ -34,6 +36,9 @@ LARGE_JSON_BYTES = 64 << 10
 
 NEWEST = 0.1
 """The weight of the newest read in the processor time that a route's reads take on average."""
+
+ANALYSING = threading.RLock()
+"""Servers of one process have loops of their own."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -61,7 +66,40 @@ class Patient(json.JSONDecoder):
         self.scan_once = py_make_scanner(self)
 
 
-class ViewRoute(APIRoute):
+class LaterRoute(APIRoute):
+    """A route that FastAPI analyses when something of that is first asked for.
+
+    It holds nothing of an application, so all applications of a process share it. Its path is the whole one; only the
+    API's are described.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
+        self._settings: dict[str, Any] | None = settings
+        self.path, self.endpoint = path, endpoint
+        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self.methods = set(settings["methods"] or {"GET"})
+        self.name = settings["name"] or endpoint.__name__
+        self.include_in_schema = settings["include_in_schema"] and path.startswith(API)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the analysis finds."""
+        with ANALYSING:
+            if self._settings is not None and not name.startswith("__"):
+                given, self._settings = self._settings, None
+                settings = self.settings(given)
+                super().__init__(self.path, self.endpoint, **settings)
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def settings(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return what FastAPI is told of it."""
+        dependencies = [Depends(refuse_nul), *given.get("dependencies", ())]
+        return {**given, "dependencies": dependencies, "include_in_schema": self.include_in_schema}
+
+
+class ViewRoute(LaterRoute):
     """A route that reads one state of the database, beginning with who asks.
 
     Not a stream, whose function is a coroutine, nor an answer that takes long: both would hold a transaction.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from kernelcup.app import upkeep
 from kernelcup.app.boards.judgeable import TaskTrial
 from kernelcup.app.machines import agents
 from kernelcup.app.machines.call_watch import CallWatch
-from kernelcup.app.queue.dispatcher import utc_now
 from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR, Actor
 from kernelcup.domain.answers import CheckResult
@@ -30,6 +29,7 @@ from kernelcup.http.events.hub import EventHub
 Step = tuple[str, float]
 """What is done, and when it began, in seconds of a monotonic clock."""
 
+utc_now = partial(datetime.now, UTC)
 _maker: ContextVar[int | None] = ContextVar("maker", default=None)
 
 

@@ -36,10 +36,4 @@ from kernelcup.tables.results import (
     RunRow,
 )
 from kernelcup.tables.rules import AuditRow, DeletedUseRow, LimitRow, PauseRow
-from kernelcup.tables.submissions import (
-    CodeRow,
-    EventRow,
-    ScreeningFindingRow,
-    ScreeningRow,
-    SubmissionRow,
-)
+from kernelcup.tables.submissions import CodeRow, EventRow, ScreeningFindingRow, ScreeningRow, SubmissionRow

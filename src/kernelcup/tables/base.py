@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    MetaData,
-    Table,
-)
+from sqlalchemy import JSON, MetaData, Table
 from sqlalchemy.orm import DeclarativeBase
 
 from kernelcup.engine.columns import Line, UtcDateTime

@@ -17,7 +17,7 @@ Z95 = statistics.NormalDist().inv_cdf(0.975)
 PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
 elsewhere in each, and no number of samples averages that out. Measured with an empty kernel in 67 jobs on an H200
-and with the plain submissions of ``benchmarks/time_attacks.py``."""
+and with plain submissions beside attacks on the time."""
 WALL_CLOCK_NS = 150_000.0
 """Standard deviation between processes of a call by the wall clock on a GPU: two kinds of calls of 0.65 to 1.2 ms, each
 in 13 processes on an H100. What the host does around a call varies as much: an empty call took 0.23 to 0.50 ms."""

@@ -17,7 +17,6 @@ from kernelcup.domain import (
     OPERATOR,
     Actor,
     BoardSettings,
-    CodePolicy,
     Language,
     Role,
     Scope,
@@ -64,11 +63,6 @@ def test_a_name_is_found_in_any_case_and_taken_in_any_case(db) -> None:
         make_board(db, name="double")
 
 
-def test_an_unknown_board_is_not_found(db) -> None:
-    with pytest.raises(NotFound, match="'triple'"):
-        boards.get_board(db, "triple")
-
-
 @pytest.mark.parametrize("name", ["a", "amd-fp8-mm", "grayscale_v2", "v1.2", "9", "a" * 64, "submitted"])
 def test_common_names_are_taken(name: str) -> None:
     check_board_name(name)
@@ -94,13 +88,12 @@ def test_devices_are_written_as_they_are_configured(db) -> None:
 
 
 def test_a_device_that_is_not_configured_is_refused_with_those_that_are(db) -> None:
-    with pytest.raises(InvalidValue, match="'B200' is not configured here; there are: H100"):
-        make_board(db, devices=["B200"], known_devices=[make_device()])
-
-
-def test_a_board_without_a_device_is_told_those_that_are_here(db) -> None:
-    with pytest.raises(InvalidValue, match=r"at least one device\. There are: H100"):
-        make_board(db, devices=[], known_devices=[make_device()])
+    for devices, told in (
+        (["B200"], "'B200' is not configured here; there are: H100"),
+        ([], r"at least one device\. There are: H100"),
+    ):
+        with pytest.raises(InvalidValue, match=told):
+            make_board(db, devices=devices, known_devices=[make_device()])
 
 
 def test_a_deadline_must_be_ahead_and_after_the_opening(db) -> None:
@@ -192,21 +185,6 @@ def test_creators_and_admins_make_boards_and_others_do_not(db) -> None:
         make_board(db, name="b3", creator=NOBODY)
     with pytest.raises(InvalidValue, match="The creator needs an account"):
         make_board(db, name="b3", creator=OPERATOR)
-
-
-def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
-    settings: dict[str, object] = {
-        "visibility": Visibility.CLOSED,
-        "pseudonymous": True,
-        "code_policy": CodePolicy.AFTER_DEADLINE,
-        "max_file_bytes": 5000,
-        "review_tags": ("graph-replay", "stream"),
-        "freeze_at": NOW + timedelta(hours=1),
-        "trust": TrustRule.REPLAYED,
-        "duel": True,
-    }
-    made = make_board(db, **settings)
-    assert {key: getattr(made, key) for key in settings} == settings
 
 
 @pytest.mark.parametrize(
@@ -319,14 +297,6 @@ def test_hidden_cases_are_numbers_for_others_than_managers(db) -> None:
     assert boards.visible_task(db, "double", make_actor(db, "grace", Role.CREATOR)).task == task
 
 
-def test_our_harness_is_proposed_wherever_it_can_judge(db) -> None:
-    grace = make_actor(db, "grace", Role.CREATOR)
-    task = make_task(harness=HarnessKind.OWN, main="eval.py")
-    assert make_board(db, task=task, creator=grace).harness is HarnessKind.STANDARD
-    own = make_board(db, name="b2", task=task, creator=grace, harness=HarnessKind.OWN)
-    assert own.harness is HarnessKind.OWN
-
-
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -345,22 +315,6 @@ def test_the_own_harness_needs_a_yes(db, overrides: dict[str, object]) -> None:
 
 CPU = make_device(name="cpu", backend=Backend.CPU)
 EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (
-            {"multi_gpu": True, "main": "eval.py", "tests": [{"world_size": 2}, {"world_size": 1}]},
-            r"it has 1 GPU, fewer than the `world_size` of tests.0 \(2\)",
-        ),
-    ],
-)
-def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, object], told: str) -> None:
-    task = make_task(**overrides)
-    with pytest.raises(InvalidValue, match=told):
-        make_board(db, task=task, harness=HarnessKind.OWN, known_devices=[make_device()])
-    assert boards.list_boards(db) == []
 
 
 IN_C = "int generate_input(const kc_case *, kc_args *) {}\nint ref_kernel(const kc_args *) {}\n"
@@ -404,11 +358,10 @@ def test_inputs_on_a_gpu_are_found_wherever_they_are_made(db, made: str) -> None
 
 
 def test_a_task_on_several_gpus_names_the_devices_that_have_them(db) -> None:
-    task, known = (
-        make_task(multi_gpu=True, tests=[{"world_size": 2}]),
-        [make_device(), make_device(name="H100x2")],
-    )
-    with pytest.raises(InvalidValue, match="Use another device: H100x2"):
+    task = make_task(multi_gpu=True, tests=[{"world_size": 2}])
+    known = [make_device(), make_device(name="H100x2")]
+    told = r"it has 1 GPU, fewer than the `world_size` of tests.0 \(2\).*Use another device: H100x2"
+    with pytest.raises(InvalidValue, match=told):
         make_board(db, task=task, devices=["H100"], known_devices=known)
     assert make_board(db, task=task, devices=["H100x2"], known_devices=known).devices == ("H100x2",)
     assert make_board(db, name="b2", task=task, devices=["emulated"], known_devices=[EMULATED])

@@ -238,9 +238,9 @@ def test_a_drifted_canary_does_not_move_the_median(scene: Scene) -> None:
 
 
 def test_a_slow_change_is_followed(scene: Scene) -> None:
-    for step in range(300):
-        assert scene.canary(100.0 + step * 0.02)[1] is None
-    assert scene.median() == pytest.approx(105.49, abs=0.02)
+    for step in range(100):
+        assert scene.canary(100.0 + step * 0.06)[1] is None
+    assert scene.median() == pytest.approx(104.47, abs=0.06)
 
 
 @pytest.mark.parametrize("change", [{"driver": "590.2"}, {"torch": "2.12"}, {"device_name": "NVIDIA H200"}])
@@ -368,9 +368,8 @@ def noise(scene: Scene, canaries: list[float], **changes: Any) -> float:
     return facts.noise_share
 
 
-def test_jobs_are_told_how_much_their_device_differs_between_runs(scene: Scene) -> None:
-    assert noise(scene, [99.5, 100.5] * 10) == pytest.approx(0.005 / 0.6745, rel=0.01)
-
-
-def test_a_few_canaries_say_nothing_about_noise(scene: Scene) -> None:
+def test_jobs_are_told_how_much_their_device_differs_between_runs_once_there_were_several(
+    scene: Scene,
+) -> None:
     assert noise(scene, [99.5, 100.5]) == 0.0
+    assert noise(scene, [99.5, 100.5] * 9) == pytest.approx(0.005 / 0.6745, rel=0.01)

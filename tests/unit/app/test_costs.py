@@ -7,10 +7,9 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.machines import machines
 from kernelcup.app.queue import lifecycle
-from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.rules.limits import add_limit, budget
 from kernelcup.app.submissions.withdrawal import delete_submission
@@ -91,36 +90,24 @@ def test_what_waits_counts_with_its_expected_cost(db) -> None:
 def test_a_launcher_whose_budget_is_used_up_begins_no_job_until_it_is_over(db, clock) -> None:
     make_board(db)
     engine = FakeEngine({"m1": 1})
-    dispatcher = Dispatcher(
-        db,
-        devices=[make_device(slots=1)],
-        launchers={"fake": FakeFleet(engine)},
-        clock=clock,
-        heartbeat_s=0.0,
-    )
-
-    def look() -> None:
-        dispatcher._rooms._note_at = 0.0
-        dispatcher._poll(every=True)
-        dispatcher._look(["H100"], None, patient=False)
-
-    look()
+    dispatcher = dispatcher_of(db, clock, FakeFleet(engine), make_device(slots=1))
+    look(dispatcher)
     machines.change(db, "m1", price_per_hour=10.0, now=clock())
     add_limit(db, OPERATOR, text="5 cost/day", launcher="fake", now=clock())
     for user in ("ada", "bob"):
         waits = make_submission(db, devices=["H100"], user=user, now=clock())
-    look()
+    look(dispatcher)
     (call,) = engine.calls
     clock.advance(1800)
     engine.report(call, report_for(engine.calls[call].order))
-    look()
+    look(dispatcher)
     assert not engine.calls  # the second was accepted, and waits
     (job,) = waits.new_jobs
     reason = waiting_of(db, waits.id, clock())[job.id].reason
     assert reason.startswith("the budget for H100 is used up until 20")
     clock.advance(86_400 + 1)
-    look()
-    look()
+    look(dispatcher)
+    look(dispatcher)
     assert len(engine.calls) == 1
 
 

@@ -114,21 +114,15 @@ def test_a_command_line_gets_no_scope_that_the_person_lacks(db) -> None:
     secret = poll_device_login(db, login.device_code, now=NOW).secret
     assert secret is not None
     assert tokens.authenticate(db, secret, now=NOW).scopes == SUBMIT
-
-
-def test_a_person_without_any_of_the_scopes_is_told_so(db) -> None:
-    login = started(db, frozenset({Scope.ADMIN}))
+    none = started(db, frozenset({Scope.ADMIN}))
     with pytest.raises(ScopeMissing):
-        approve_device_login(db, make_actor(db, "ada"), login.user_code, approve=True, now=NOW)
+        approve_device_login(db, make_actor(db, "ada"), none.user_code, approve=True, now=NOW)
 
 
-@pytest.mark.parametrize("scopes", [frozenset(), frozenset({Scope.READ, Scope.ACT})])
-def test_scopes_that_no_command_line_may_have_are_refused(db, scopes) -> None:
-    with pytest.raises(InvalidValue):
-        started(db, scopes)
-
-
-def test_a_client_without_a_name_is_refused(db) -> None:
+def test_no_name_and_scopes_that_no_command_line_may_have_are_refused(db) -> None:
+    for scopes in (frozenset(), frozenset({Scope.READ, Scope.ACT})):
+        with pytest.raises(InvalidValue):
+            started(db, scopes)
     with pytest.raises(InvalidValue):
         start_device_login(db, client=" \n", scopes=SUBMIT, now=NOW)
 

@@ -25,7 +25,6 @@ from kernelcup.app.rules import limits
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Standing
 from kernelcup.engine.database import Database
-from kernelcup.errors import RateLimited
 from kernelcup_kernelbot.popcorn import leaderboards as popcorn
 
 
@@ -95,23 +94,9 @@ def test_deleted_submissions_make_an_accept_no_dearer(db: Database) -> None:
         return make_submission(db, user=ada)
 
     before = calls_of(submit)
-    for _ in range(100):
+    for _ in range(30):
         delete_submission(db, submit().id, by=ada, now=NOW)
-    assert calls_of(submit) < 1.3 * before
-
-
-@pytest.mark.parametrize("scope", [{}, {"device": "h100"}, {"mode_group": "ranked", "per_user": False}])
-def test_deleting_gives_nothing_back(db: Database, scope) -> None:
-    make_board(db, devices=["H100", "MI300"])
-    limits.add_limit(db, OPERATOR, text="3/hour", now=NOW, **scope)
-    ada = make_actor(db, "ada")
-    for devices in (["MI300", "H100"], ["H100"]):
-        delete_submission(db, make_submission(db, user=ada, devices=devices).id, by=ada, now=NOW)
-    (left,) = limits.budget(db, ada, board="double", device="H100", now=NOW)
-    assert (left.used, left.remaining) == (2, 1)
-    make_submission(db, user=ada, devices=["H100"])
-    with pytest.raises(RateLimited):
-        make_submission(db, user=ada, devices=["H100"])
+    assert calls_of(submit) < 1.1 * before
 
 
 def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock) -> None:
@@ -123,9 +108,9 @@ def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock)
 
     judging.judge(user="user-0")
     short = calls_of(count)
-    for number in range(1, 40):
+    for number in range(1, 20):
         judging.judge(1000 + number, user=f"user-{number}")
-    assert count() == {"count": 40}
+    assert count() == {"count": 20}
     assert calls_of(count) < 1.3 * short
 
 
@@ -134,11 +119,11 @@ def test_a_far_page_costs_what_a_near_one_does(db: Database, clock, monkeypatch)
 
     make_board(db)
     judging = Judging(db, clock)
-    for number in range(60):
+    for number in range(30):
         judging.judge(1000 + number % 7, user=f"user-{number}")
     monkeypatch.setattr(places, "NEAR", 5)
     near = calls_of(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=4))
-    far = calls_of(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=4, offset=55))
+    far = calls_of(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=4, offset=25))
     assert far < 1.3 * near
 
 
@@ -168,7 +153,7 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
     judging = Judging(db, clock)
     chance = random.Random(7)
     sent = []
-    for step in range(60):
+    for step in range(18):
         if step % 5 == 4:
             delete_submission(db, sent.pop(chance.randrange(len(sent))).id, by=OPERATOR, now=NOW)
         else:
@@ -188,14 +173,14 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
     from kernelcup.app.results import places
     from kernelcup.app.results.queries import standings as ranking
 
-    monkeypatch.setattr(places, "PART", 10)
-    monkeypatch.setattr(places, "NEAR", 5)
+    monkeypatch.setattr(places, "PART", 4)
+    monkeypatch.setattr(places, "NEAR", 2)
     make_board(db)
     judging = Judging(db, clock)
-    for number in range(100):
+    for number in range(30):
         judging.judge(1000 + 10 * number, user=f"user-{number}")
-    standings.standings(db, "double", "H100", limit=4, offset=90)
-    judging.judge(1502, user="late")
+    standings.standings(db, "double", "H100", limit=2, offset=26)
+    judging.judge(1152, user="late")
     read = []
     original = ranking.scores
 
@@ -204,11 +189,11 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
         return read[-1]
 
     monkeypatch.setattr(ranking, "scores", scores)
-    standings.standings(db, "double", "H100", limit=4, offset=90)
-    mine = standings.personal_best(db, "double", "H100", "user-95")
+    standings.standings(db, "double", "H100", limit=2, offset=26)
+    mine = standings.personal_best(db, "double", "H100", "user-28")
     assert mine is not None
-    assert mine.rank == 97
-    assert sum(map(len, read)) < 30
+    assert mine.rank == 30
+    assert sum(map(len, read)) < 12
 
 
 def test_remembered_rankings_take_no_more_memory_than_they_may(db: Database, clock, monkeypatch) -> None:
@@ -251,6 +236,6 @@ def test_a_result_costs_the_same_however_often_its_text_was_sent(
             return steps_of(db, lambda: judging.finish(lease, 1001))
 
         before = steps()
-        for number in range(200):
+        for number in range(60):
             judging.submit(f"user-{number}", devices=["MI300"])
-        assert steps() < 1.3 * before
+        assert steps() < 1.1 * before

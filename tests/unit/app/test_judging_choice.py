@@ -85,9 +85,9 @@ def test_a_machine_that_is_too_small_decides_nothing(db) -> None:
         made(db, make_task(**OWN_MAIN), trial=trial)
 
 
-def test_a_creator_hears_what_a_ranked_run_takes(db) -> None:
-    found = made(db, make_task(), trial=FakeTrial(Tried(takes="a ranked run takes at most 7 s")))
-    assert found.notes[1:] == ("a ranked run takes at most 7 s",)
+@pytest.mark.parametrize("note", ["takes", "untried"])
+def test_a_creator_hears_what_a_ranked_run_takes_and_what_was_not_tried(db, note: str) -> None:
+    assert made(db, make_task(), trial=FakeTrial(Tried(**{note: "so it is"}))).notes[1:] == ("so it is",)
 
 
 def calibrated(db, device: str, no_counters: str | None, machine: str = "box") -> None:
@@ -108,15 +108,11 @@ def test_a_creator_hears_of_devices_with_locked_counters(db) -> None:
     )
 
 
-def test_counters_that_were_opened_since_are_no_news(db) -> None:
+def test_opened_counters_and_times_by_the_tasks_own_harness_are_no_news(db) -> None:
     calibrated(db, "H100", "locked")
+    assert len(made(db, make_task(**OWN_MAIN), harness=HarnessKind.OWN, name="own").notes) == 1
     calibrated(db, "H100", "")
     assert len(made(db, make_task(), trial=FakeTrial()).notes) == 1
-
-
-def test_counters_say_nothing_of_times_by_the_tasks_own_harness(db) -> None:
-    calibrated(db, "H100", "locked")
-    assert len(made(db, make_task(**OWN_MAIN), harness=HarnessKind.OWN).notes) == 1
 
 
 LOOSE = Tried(loose=("the checker ignores the answer",))
@@ -139,13 +135,6 @@ def test_so_has_one_in_a_new_version_of_a_task(db) -> None:
     done = update_board(db, OPERATOR, "double", **change, force=True)
     assert done.board.task_hash == change["task"].content_hash
     assert any(note.startswith("the checker ignores the answer (") for note in done.notes)
-
-
-def test_what_was_not_tried_to_the_end_is_a_note(db) -> None:
-    found = made(
-        db, make_task(), trial=FakeTrial(Tried(untried="null submissions were not tried to the end"))
-    )
-    assert found.notes[1:] == ("null submissions were not tried to the end",)
 
 
 @pytest.mark.parametrize("as_actor", [True, False])
@@ -180,11 +169,6 @@ def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     )
     # The task version is what the folder is.
     assert found.task_hash == task.content_hash
-
-
-def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
-    task = make_task(seeds_below=1 << 30)
-    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).seeds_below is None
 
 
 def test_an_update_tries_the_new_version(db) -> None:

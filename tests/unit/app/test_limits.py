@@ -152,12 +152,12 @@ def test_cancelling_or_deleting_gives_nothing_back(db) -> None:
     assert make_submission(db, user=ada, devices=["H100"], now=NOW + HOUR).id
 
 
-@pytest.mark.parametrize("scope", [{}, {"per_user": False}, {"per_user": False, "board": "double"}])
-def test_of_100_parallel_submissions_exactly_10_come_through(db, scope) -> None:
+@pytest.mark.parametrize("scope", [{}, {"per_user": False, "board": "double"}])
+def test_of_40_parallel_submissions_exactly_10_come_through(db, scope) -> None:
     make_board(db)
     limit(db, "10/hour", **scope)
     shared = not scope.get("per_user", True)
-    people = [make_actor(db, f"user{number}" if shared else "ada") for number in range(100 if shared else 1)]
+    people = [make_actor(db, f"user{number}" if shared else "ada") for number in range(40 if shared else 1)]
 
     def one(number: int) -> bool:
         try:
@@ -167,7 +167,7 @@ def test_of_100_parallel_submissions_exactly_10_come_through(db, scope) -> None:
         return True
 
     with ThreadPoolExecutor(12) as pool:
-        taken = sum(pool.map(one, range(100)))
+        taken = sum(pool.map(one, range(40)))
     assert (taken, count(db)) == (10, 10)
 
 
@@ -258,23 +258,17 @@ def test_a_submission_counts_if_one_of_its_devices_judged_it(db) -> None:
     assert refused(db, user=ada, devices=["H100"], now=NOW + 5 * MINUTE)
 
 
-def test_gpu_seconds_of_deleted_submissions_count(db) -> None:
+@pytest.mark.parametrize("end", [cancel_submission, delete_submission])
+def test_gpu_seconds_of_cancelled_and_deleted_runs_count(db, end) -> None:
     make_board(db)
     limit(db, "50 gpu-seconds/hour")
     ada = make_actor(db, "ada")
     submission = make_submission(db, user=ada)
-    judge(db, start=NOW, seconds=60)
-    delete_submission(db, submission.id, by=ada, now=NOW + MINUTE)
-    assert refused(db, user=ada, now=NOW + MINUTE) == 3600
-
-
-def test_gpu_seconds_of_a_cancelled_run_count(db) -> None:
-    make_board(db)
-    limit(db, "50 gpu-seconds/hour")
-    ada = make_actor(db, "ada")
-    submission = make_submission(db, user=ada)
-    lifecycle.claim_next(db, owner="me", lease_s=9999, devices=["H100"], now=NOW)
-    cancel_submission(db, submission.id, by=ada, now=NOW + MINUTE)
+    if end is delete_submission:
+        judge(db, start=NOW, seconds=60)
+    else:
+        lifecycle.claim_next(db, owner="me", lease_s=9999, devices=["H100"], now=NOW)
+    end(db, submission.id, by=ada, now=NOW + MINUTE)
     assert refused(db, user=ada, now=NOW + MINUTE) == 3600
 
 

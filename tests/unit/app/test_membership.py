@@ -149,8 +149,8 @@ def test_a_code_for_boards_of_others_is_hidden(db, boards) -> None:
 
 
 def test_many_codes_are_made_at_once(db, boards) -> None:
-    codes = make_invites(db, OPERATOR, ["first", "second"], count=10_000, label="class of 26", now=NOW).codes
-    assert len(set(codes)) == 10_000
+    codes = make_invites(db, OPERATOR, ["first", "second"], count=500, label="class of 26", now=NOW).codes
+    assert len(set(codes)) == 500
     page = list_invites(db, OPERATOR, "second", limit=3)
     assert [each.code for each in page] == sorted(codes)[:3]
     after = list_invites(db, OPERATOR, "second", after=page[-1].code, limit=1)

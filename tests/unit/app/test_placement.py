@@ -1,22 +1,20 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from builders import NOW, make_board, make_device, make_report, make_spec, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.machines import machines
 from kernelcup.app.machines.machines import SILENT, MachineState
 from kernelcup.app.machines.placement import is_lent_only, placement
 from kernelcup.app.machines.queries.machines import Machine
-from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import to_json
+from launcher_conformance import report_for
 
-DEVICE = make_device(slots=4)
+STAGES = to_json(make_report())["stages"]
 
 
 def machine(name: str, *, own: bool, draining: bool = False) -> Machine:
@@ -75,24 +73,14 @@ class Stage:
         self.db, self.clock = db, clock
         self.engine = FakeEngine()
         self.board = make_board(db, devices=["H100"])
-        self.launcher = FakeFleet(self.engine)
-        self.dispatcher = Dispatcher(
-            db, devices=[DEVICE], launchers={"fake": self.launcher}, clock=clock, heartbeat_s=0.0
-        )
+        self.dispatcher = dispatcher_of(db, clock, FakeFleet(self.engine), make_device(slots=4))
 
     def look(self) -> None:
-        self.dispatcher._rooms._note_at = 0.0
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100"], None, patient=False)
+        look(self.dispatcher)
 
     def finish(self) -> None:
         for name, call in list(self.engine.calls.items()):
-            spec = call.order.spec
-            report = make_report()
-            answer = dataclasses.replace(
-                report, job_id=spec.job_id, mode=spec.mode, backend=spec.backend, harness=spec.harness
-            )
-            self.engine.report(name, to_json(answer))
+            self.engine.report(name, report_for(call.order, stages=STAGES))
         self.look()
 
     def machine(self, name: str):
@@ -160,14 +148,3 @@ def test_a_machine_that_is_silent_is_down(stage: Stage) -> None:
 def test_a_machine_that_is_not_there_cannot_rank(stage: Stage) -> None:
     with pytest.raises(NotFound, match="no machine 'm9'"):
         machines.set_ranking(stage.db, stage.board.name, ["m9"], now=NOW)
-
-
-def test_a_machine_costs_what_its_slots_were_busy(stage: Stage) -> None:
-    stage.look()
-    machines.change(stage.db, "m1", price_per_hour=3.0, now=NOW)
-    make_submission(stage.db, devices=["H100"])
-    stage.look()
-    stage.clock.advance(1200)
-    stage.look()
-    stage.finish()
-    assert (stage.machine("m1").busy_s, stage.machine("m1").cost) == (1200.0, 1.0)

@@ -10,7 +10,7 @@ from repositories import repository
 from sqlalchemy import select
 
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
-from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards import boards, git_source
 from kernelcup.app.boards.git_source import fetch_here, fetch_problems
 from kernelcup.app.boards.judgeable import Tried
 from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult, sync_problem_set
@@ -66,7 +66,7 @@ def _fetched_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(_actor: Actor, repository: str, branch: str, into: Path) -> str:
         return fetch_here(repository, branch, into)
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", fetch)
+    monkeypatch.setattr(git_source, "fetch_problems", fetch)
 
 
 @pytest.fixture
@@ -323,7 +323,7 @@ def test_only_creators_sync_and_only_their_own_boards(db, source, monkeypatch: p
     def fetch_as_operator(_actor: Actor, *rest: Any) -> str:
         return fetch_problems(OPERATOR, *rest)
 
-    monkeypatch.setattr(problem_sync, "fetch_problems", fetch_as_operator)
+    monkeypatch.setattr(git_source, "fetch_problems", fetch_as_operator)
     make_board(db, name="a", creator="somebody")
     grace = make_actor(db, "grace", Role.CREATOR)
     result = sync(db, source, grace, creator="root")

@@ -8,13 +8,12 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_board, make_device, make_submission
-from fake_fleet import FakeEngine, FakeFleet
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from fakes import FakeLauncher
 from kernelcup.app.machines import agents, machines, reservations
 from kernelcup.app.machines.machines import MachineState
 from kernelcup.app.machines.queries import machines as storage_machines
 from kernelcup.app.people import audit_log
-from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.status import read_status
 from kernelcup.domain import OPERATOR
@@ -33,13 +32,8 @@ class Stage:
         self.engine = FakeEngine({"m1": 1, "m2": 1})
         for name in ("final", "other"):
             make_board(db, name=name, devices=["H100"])
-        self.dispatcher = Dispatcher(
-            db,
-            devices=[make_device(slots=2)],
-            launchers={"fake": launcher or FakeFleet(self.engine)},
-            clock=clock,
-            heartbeat_s=0.0,
-        )
+        launcher = launcher or FakeFleet(self.engine)
+        self.dispatcher = dispatcher_of(db, clock, launcher, make_device(slots=2))
         self.look()
         self.users = 0
 
@@ -50,9 +44,7 @@ class Stage:
         ).id
 
     def look(self) -> None:
-        self.dispatcher._rooms._note_at = 0.0
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100"], None, patient=False)
+        look(self.dispatcher)
 
     def reserve(self, *names: str, board: str | None = "final", reason: str = "") -> list[int]:
         end = self.clock() + HOUR

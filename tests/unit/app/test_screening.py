@@ -84,18 +84,17 @@ def test_a_submission_is_looked_at_once(db, clock) -> None:
     assert seen == [SUBMISSION]
 
 
-def test_what_was_not_looked_at_does_not_rank_where_tags_are_held_back(db) -> None:
+def test_what_was_not_looked_at_has_a_tag_or_no_answer_does_not_rank(db) -> None:
     make_board(db, review_tags=("streams",))
-    make_submission(db)
-    assert finish(db) is JobState.QUARANTINED
-
-
-def test_tags_count_before_a_result_ranks(db) -> None:
-    make_board(db, review_tags=("streams",))
-    finding = Remark(tag="streams", line=5, column=5, source="", explanation="")
-    for found, state in (((finding,), JobState.QUARANTINED), ((), JobState.DONE)):
+    tagged = [
+        Remark(tag=tag, line=0, column=0, source="", explanation="") for tag in ("streams", "no_answer")
+    ]
+    looks = [Screening(rules_version="1", findings=found) for found in ((tagged[0],), (tagged[1],), ())]
+    states = []
+    for look in (None, *looks):
         make_submission(db)
-        assert finish(db, Screening(rules_version="1", findings=found)) is state
+        states.append(finish(db, look))
+    assert states == [JobState.QUARANTINED] * 3 + [JobState.DONE]
 
 
 def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
@@ -104,13 +103,6 @@ def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
     run(db, clock, look=find_words)
     states = [show_submission(db, each.id).jobs[0].state for each in (held, fine)]
     assert states == [JobState.QUARANTINED, JobState.DONE]
-
-
-def test_a_file_without_an_answer_is_held_back(db) -> None:
-    make_board(db, review_tags=("streams",))
-    make_submission(db)
-    finding = Remark(tag="no_answer", line=0, column=0, source="", explanation="")
-    assert finish(db, Screening(rules_version="1", findings=(finding,))) is JobState.QUARANTINED
 
 
 def test_two_jobs_of_a_submission_store_one_screening(db) -> None:

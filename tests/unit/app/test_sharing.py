@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from builders import make_board, make_device, make_submission
-from fake_fleet import FakeEngine, FakeFleet
-from kernelcup.app.queue.dispatcher import Dispatcher
+from fake_fleet import FakeEngine, FakeFleet, dispatcher_of, look
 from kernelcup.app.queue.queries import claims
 from kernelcup.domain import grouped, slots_for, split_count
 from kernelcup_harness.protocol import Mode
@@ -24,13 +23,7 @@ class Stage:
         self.db, self.clock = db, clock
         self.engine = FakeEngine({f"m{number}": 2 for number in range(1, hosts + 1)})
         make_board(db, devices=["H100", "H100x2"])
-        self.dispatcher = Dispatcher(
-            db,
-            devices=[SINGLE, PAIR],
-            launchers={"fake": FakeFleet(self.engine)},
-            clock=clock,
-            heartbeat_s=0.0,
-        )
+        self.dispatcher = dispatcher_of(db, clock, FakeFleet(self.engine), SINGLE, PAIR)
         self.users = 0
         self.ended: list[str] = []
 
@@ -40,9 +33,7 @@ class Stage:
             make_submission(self.db, devices=[device], user=f"user{self.users}", mode=mode, now=self.clock())
 
     def look(self) -> None:
-        self.dispatcher._rooms._note_at = 0.0
-        self.dispatcher._poll(every=True)
-        self.dispatcher._look(["H100", "H100x2"], None, patient=False)
+        look(self.dispatcher)
 
     def finish(self, machine: str) -> None:
         """End the oldest job on a machine."""
@@ -111,15 +102,15 @@ def test_a_host_is_held_for_a_waiting_job_that_needs_all_of_it(stage: Stage) -> 
 def test_neither_kind_starves_the_other_on_one_host(db, clock) -> None:
     stage = Stage(db, clock, hosts=1)
     stage.look()
-    stage.send("H100x2", 12)
-    stage.send("H100", 12)
+    stage.send("H100x2", 8)
+    stage.send("H100", 8)
     stage.look()
     while stage.engine.calls:
         stage.finish("m1")
     begun = stage.ended
-    assert Counter(begun) == {"H100": 12, "H100x2": 12}
-    assert {"H100", "H100x2"} <= set(begun[:8])
-    assert {"H100", "H100x2"} <= set(begun[-14:])
+    assert Counter(begun) == {"H100": 8, "H100x2": 8}
+    assert {"H100", "H100x2"} <= set(begun[:6])
+    assert {"H100", "H100x2"} <= set(begun[-10:])
 
 
 def test_no_host_is_held_for_practice_while_ranked_jobs_wait(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from kernelcup.app.submissions.submissions import get_code
 from kernelcup.domain import JobState, Language
 from kernelcup.tables import CodeRow, JobRow, SubmissionRow
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES
-from kernelcup_harness.protocol import HarnessKind, Mode
+from kernelcup_harness.protocol import HarnessKind
 
 
 def count(db, table) -> int:
@@ -76,11 +76,6 @@ def test_a_file_that_cannot_be_read_is_refused(db, content: bytes, error: type[E
 def test_the_largest_file_is_taken(db) -> None:
     make_board(db)
     assert make_submission(db, content=b"#" * LARGEST_BYTES).id
-
-
-def test_the_only_board_need_not_be_named(db) -> None:
-    make_board(db)
-    assert make_submission(db).leaderboard == "double"
 
 
 def test_of_several_boards_one_must_be_named(db) -> None:
@@ -179,10 +174,3 @@ def test_checks_happen_in_one_order(db) -> None:
             make_submission(db, **faults)
         faults |= repair
     assert make_submission(db, **faults).devices == ("H100",)
-
-
-@pytest.mark.parametrize("mode", list(Mode))
-def test_every_mode_is_taken(db, mode: Mode) -> None:
-    make_board(db)
-    submission = make_submission(db, mode=mode)
-    assert submission.mode is jobs_of(db, submission.id)[0].mode is mode

@@ -5,7 +5,7 @@ import pytest
 from builders import REFERENCE, make_task
 from kernelcup.app.boards import task_diff
 from kernelcup.app.boards.task_diff import compare
-from kernelcup.domain import RankingBy, StageLimits
+from kernelcup.domain import StageLimits
 
 
 def test_equal_tasks_have_no_differences() -> None:
@@ -71,9 +71,3 @@ def test_hidden_cases_are_numbers_only() -> None:
     assert changes.hidden == {"hidden_tests": (0, 1)}
     assert "4242" not in repr(changes)
     assert changes.reasons == ("hidden tests changed",)
-
-
-def test_another_ranking_is_a_reason() -> None:
-    changes = compare(make_task(), make_task(ranking_by=RankingBy.GEOM))
-    assert changes.settings == {"ranking_by": (RankingBy.LAST, RankingBy.GEOM)}
-    assert changes.reasons == ("the score is computed in another way",)

@@ -32,6 +32,7 @@ def odd_repository(folder: Path, entries: list[tuple[bytes, int, bytes]]) -> str
     """Make a repository whose ``problems`` has entries that git would not add."""
     with Repo.init_bare(str(folder), mkdir=True, default_branch=b"main") as repo:
         store, below, root, commit = repo.object_store, Tree(), Tree(), Commit()
+        store.loose_compression_level = 1
         for name, mode, content in entries:
             blob = Blob.from_string(content)
             store.add_object(blob)
@@ -236,9 +237,7 @@ def pack_of(*objects: bytes) -> bytes:
 @pytest.mark.parametrize(
     "pack",
     [
-        b"",
         b"nonsense",
-        b"PACK",
         pack_of(),
         pack_of(b"\x31garbage"),
         pack_of(b"\x70" + b"\x01" * 20 + zlib.compress(b"delta without its base")),
@@ -258,6 +257,7 @@ def test_what_a_broken_server_sends_is_refused(
         gc.collect()
 
 
+@pytest.mark.dear("a file that does not fit into the memory of a process has to be made")
 def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

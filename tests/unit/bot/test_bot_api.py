@@ -133,12 +133,5 @@ async def test_of_what_has_ended_meanwhile_the_rest_is_told() -> None:
     ]
 
 
-async def test_following_what_is_gone_ends() -> None:
-    api, _ = make(error(404, "not_found"))
-    with pytest.raises(NotFound):
-        async for _ in api.follow(9, ADA):
-            pass
-
-
 def test_addresses_are_made_of_anything() -> None:
     assert path_of("leaderboards", "a/b?c#d", 1) == "/leaderboards/a%2Fb%3Fc%23d/1"

@@ -53,26 +53,6 @@ def test_a_shown_name_stands_in_the_table_as_text(name) -> None:
     assert name not in before + after
 
 
-def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() -> None:
-    unranked = [place("bob", "wall clock", rank=number) for number in range(1, 13)]
-    embed = ranking_embed("double", "H100", [place("ada", "replayed")], offset=0, unranked=unranked)
-    (field,) = embed.fields
-    assert field.name == "Not ranked"
-    assert field.value is not None
-    assert field.value.count("by the wall clock  bob  80 µs") == 10
-    assert "… and 2 more" in field.value
-    assert "does not rank times of these levels" in field.value
-
-
-def test_practice_after_the_deadline_is_listed_beside_the_ranking() -> None:
-    practice = [place("cyn", "replayed"), place("dan", "replayed", rank=2)]
-    embed = ranking_embed("double", "H100", [place("ada", "replayed")], offset=0, practice=practice)
-    (field,) = embed.fields
-    assert field.name == "Practice"
-    assert "cyn" in str(field.value)
-    assert "they change nothing of the ranking" in str(field.value)
-
-
 def test_each_class_of_machines_has_a_table_and_the_reason_is_said() -> None:
     places = [place("ada", "witnessed", host_class="old"), place("bob", "witnessed", host_class="new")]
     embed = ranking_embed("double", "H100", places, offset=0)

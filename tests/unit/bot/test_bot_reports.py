@@ -6,11 +6,9 @@ import base64
 import gzip
 from typing import Any
 
-import pytest
-
 from builders import make_audit, make_case, make_report, make_stage
 from kernelcup.bot.api import Happening
-from kernelcup.bot.delivery.progress_message import JobLine, Live, duration, ordinal, render
+from kernelcup.bot.delivery.progress_message import JobLine, Live, render
 from kernelcup.bot.messages import reports, texts
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -110,14 +108,6 @@ def test_a_report_of_a_later_version_is_on_the_web() -> None:
     assert URL in told(None, verdict="accepted", report={"version": 99})
 
 
-@pytest.mark.parametrize("state", ["cancelled", "quarantined"])
-def test_other_ends_are_told(state: str) -> None:
-    remark = "A person looks at this result before it counts." if state == "quarantined" else ""
-    assert {"cancelled": "cancelled", "quarantined": "A person looks"}[state] in told(
-        make_report(), state=state, remark=remark
-    )
-
-
 def live() -> Live:
     waiting = {"position": 3, "starts_in_s": 40.0, "runs_s": 9.0, "reason": "2 jobs are *ahead*"}
     return Live.of({"jobs": [job(None, state="queued", waiting=waiting)]}, {})
@@ -164,10 +154,3 @@ def test_a_live_message_fits() -> None:
     lines = {number: JobLine(device=f"device-{number}" * 5, reason="why " * 60) for number in range(60)}
     submission = {"id": 1, "mode": "test", "file_name": "k" * 300, "leaderboard": "b" * 300}
     assert len(render(submission, Live(lines), URL)) <= texts.LONGEST_MESSAGE
-
-
-def test_numbers_are_for_people() -> None:
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == [
-        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"
-    ]  # fmt: skip
-    assert [duration(s) for s in (2.5e-9, 1.5e-6, 0.01234, 2)] == ["2.5 ns", "1.5 µs", "12.34 ms", "2 s"]

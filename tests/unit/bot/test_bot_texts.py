@@ -63,7 +63,7 @@ def test_nothing_ends_inline_code(text: str) -> None:
     assert "\n" not in shown
 
 
-@given(st.text(max_size=6000), st.integers(min_value=200, max_value=2000))
+@given(st.text(max_size=1500), st.integers(min_value=200, max_value=500))
 def test_code_is_split_without_losing_a_line_or_breaking_a_block(text: str, room: int) -> None:
     parts = texts.split_code(text, room=room, language="py")
     inside = []
@@ -74,7 +74,7 @@ def test_code_is_split_without_losing_a_line_or_breaking_a_block(text: str, room
     assert "".join("".join(inside).split("\n")) == "".join(texts.fenced(text).split("\n"))
 
 
-@given(st.lists(st.text(max_size=3000), max_size=6))
+@given(st.lists(st.text(max_size=1500), max_size=6))
 def test_messages_fit(blocks: list[str]) -> None:
     for message in texts.pack([texts.plain_lines(each) for each in blocks]):
         assert 0 < len(message.text) <= texts.LONGEST_MESSAGE

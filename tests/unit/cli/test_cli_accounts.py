@@ -64,29 +64,12 @@ def test_a_shown_name_is_set_and_taken_away(door: Door) -> None:
     assert "(" not in door("account", "shown-name", "eve").out
 
 
-def test_a_link_is_made_listed_and_revoked(door: Door) -> None:
-    door("admin", "user", "add", "grace")
-    (link,) = body_of(door("admin", "user", "link", "grace", "--json"))["links"]
-    assert "/auth/link/kc_" in link["url"]
-    assert [each["user"] for each in body_of(door("admin", "user", "links", "--json"))["links"]] == ["grace"]
-    assert body_of(door("admin", "user", "revoke-link", "grace", "--json")) == {"revoked": "grace"}
-
-
 def test_the_operator_signs_in_as_admin_on_an_empty_server(command: Command) -> None:
     ended = command("admin", "user", "link")
     user, _, url = ended.out.strip().partition(",")
     assert user == "admin"
     assert url.startswith("http://127.0.0.1:8000/auth/link/kc_")
     assert command("admin", "user", "list", "--json").body["users"][0]["role"] == "admin"
-
-
-def test_a_link_leads_to_the_port_at_which_the_server_listens(command: Command, home: Path) -> None:
-    settings = wiring.load_config(None)
-    with wiring.saying_address(settings, "http://127.0.0.1:8123"):
-        assert (
-            command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8123/auth/")
-        )
-    assert command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8000/auth/")
 
 
 @pytest.mark.parametrize(

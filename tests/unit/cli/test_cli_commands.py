@@ -257,11 +257,6 @@ def test_a_folder_by_start_does_not_hide_the_task_of_its_name(
     assert command("task", "show", "identity").code == 0
 
 
-def test_two_leaderboards_in_one_submission_say_what_to_do(command: Command, board: str, home: Path) -> None:
-    (home.parent / "kernel.py").write_text("#!POPCORN leaderboard other\n" + SUBMISSION)
-    assert "Next: leave --board out" in command("submit", "kernel.py", "--board", board, "--no-wait").err
-
-
 def test_a_directive_names_leaderboard_and_device(command: Command, home: Path, host_task: str) -> None:
     for name in ("one", "two"):
         command("board", "create", host_task, "--name", name, "-d", "CPU", "-d", "emulated")
@@ -454,13 +449,6 @@ def test_the_check_of_the_configuration_asks_the_database(command: Command, home
     assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
 
 
-def test_the_check_of_the_configuration_misses_a_database_server(command: Command, home: Path) -> None:
-    url = "postgresql://ada@127.0.0.1:9/cup"
-    (home / "kernelcup.toml").write_text(f'{CONFIG}\n[database]\nurl = "{url}"\n')
-    ended = command("config", "check", "--no-judge")
-    assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
-
-
 def test_the_check_of_the_configuration_misses_torch(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -564,7 +552,7 @@ def test_a_log_line_of_a_bug_names_the_file_with_the_traceback(
     assert line == f"ERROR: job 7: this should not happen: ValueError: no (details: {crash})"
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_folder_and_a_zip_are_judged_and_stored(command: Command, home: Path, host_task: str) -> None:
     """The processor judges them really: no fake."""
     folder = home.parent / "mine"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,13 +137,6 @@ REFUSALS = (
     (("reviews", "decide", "1", "released", "--note", ""), "expected a reason"),
     (("quarantine", "1", "--reason", "x"), "Next: kernelcup submissions list"),
 )
-
-
-def test_a_budget_of_a_launcher_is_one_by_either_door(door: Door, board: str) -> None:
-    made = body_of(
-        door("admin", "limit", "add", "20 cost/month", "--launcher", "modal", "--together", "--json")
-    )
-    assert (made["launcher"], made["per_user"]) == ("modal", False)
 
 
 def test_what_cannot_be_is_said_with_what_to_do(door: Door, board: str) -> None:
@@ -299,12 +291,6 @@ def test_who_joins_at_a_server_is_whoever_signed_in(
     assert other not in refused.err
 
 
-def test_who_has_no_account_here_gets_one_by_joining(door: Door, command: Command, board: str) -> None:
-    code = door("admin", "invite", "create", board).out.strip()
-    assert command("join", code, "--local").out.startswith("You belong to double. Next: kernelcup board show")
-    assert command("join", code, "--local", "--user", "eve").code == 3
-
-
 def test_a_budget_is_shown_for_each_device(door: Door, db: Database, command: Command, judged: int) -> None:
     assert door("budget", "double").out == "double on H100: no limit\n"
     door("admin", "limit", "add", "10/hour", "--board", "double")
@@ -332,12 +318,6 @@ def test_results_are_judged_again_after_a_look(door: Door, db: Database, judged:
         nothing.out
         == "there is nothing to judge again\n  left out: 1 not judged yet, or being judged again\n"
     )
-
-
-def test_a_submission_is_judged_again(door: Door, db: Database, judged: int) -> None:
-    done = body_of(door("admin", "rejudge", "--submission", str(judged), "--yes", "--json"))
-    assert (done["submissions"], done["jobs"], done["dry_run"]) == (1, 1, False)
-    assert not show_submission(db, judged).ended
 
 
 def test_who_is_asked_may_say_no(
@@ -423,13 +403,6 @@ def test_an_answer_in_another_form_is_no_bug_of_the_command(
     monkeypatch.setattr(Client, "request", lambda *_, **__: [{"id": "x"}])
     ended = command("admin", "limit", "list", "--server", server)
     assert (ended.code, "in a form that this version does not know (0.id: " in ended.err) == (5, True)
-
-
-def test_what_is_made_with_json_is_one_object_also_when_it_fails(door: Door) -> None:
-    ended = door("admin", "members", "list", "none", "--json")
-    error = json.loads(ended.out)["error"]
-    assert error["code"] == "not_found"
-    assert error["next"][0].startswith("kernelcup board list")
 
 
 def test_a_machine_is_added_changed_listed_and_removed(door: Door, board: str) -> None:

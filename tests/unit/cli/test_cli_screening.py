@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from test_cli_commands import CONFIG, home
 
 from builders import SUBMISSION, look_at
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.cli import logs
 from kernelcup.cli.entry import execute
 from kernelcup.cli.show.screening import NO_VERDICT, print_screening
 from kernelcup.cli.wiring import second_opinion
@@ -22,37 +21,17 @@ from kernelcup.engine.database import Database
 from kernelcup.screen.findings import Remark, Screening
 from kernelcup.screen.kernelguard import KernelGuard
 
+__all__ = ["home"]
+
 CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION
-DEVICE = """\
-[[devices]]
-name = "emulated"
-backend = "emulated"
-"""
-SECOND_OPINION = "[screen]\nkernelguard = true\n"
-
-
-@pytest.fixture
-def home(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data directory of the commands; files that they name lie beside it."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "kernelcup.toml").write_text(DEVICE)
-    shutil.copy(sqlite_template, home / "kernelcup.db")
-    for name in [name for name in os.environ if name.startswith("KERNELCUP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("KERNELCUP_HOME", str(home))
-    monkeypatch.setattr(logs, "set_up", lambda: None)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cheat.py").write_text(CHEAT)
-    (tmp_path / "honest.py").write_text(SUBMISSION)
-    return home
 
 
 @pytest.fixture
 def submitted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A leaderboard with the cheat as number 1 and the honest kernel as number 2."""
+    Path("cheat.py").write_text(CHEAT)
     assert execute(["board", "create", "identity"]) == 0
-    for name in ("cheat.py", "honest.py"):
+    for name in ("cheat.py", "kernel.py"):
         execute(["submit", name, "--board", "identity", "--user", "ada", "--no-wait"])
     with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
         for number in (1, 2):
@@ -109,7 +88,7 @@ def test_a_line_cannot_command_the_terminal():
 
 def test_a_second_opinion_is_asked_only_where_that_is_configured(home):
     assert second_opinion(Config.load(None, os.environ)) is None
-    (home / "kernelcup.toml").write_text(DEVICE + SECOND_OPINION)
+    (home / "kernelcup.toml").write_text(f"{CONFIG}\n[screen]\nkernelguard = true\n")
     config = Config.load(None, os.environ)
     assert config.kernelguard
     expected = KernelGuard.if_installed()

@@ -63,7 +63,7 @@ def test_a_null_that_is_accepted_is_a_problem_with_its_case(folder, capsys):
     assert "size=320, seed=2" in out
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_as_json_everything_is_told_and_a_waiver_makes_it_pass(folder, capsys):
     waiver = "waive_nulls: {last_tile_missing: the tail is padding, ones: none}\n"
     (folder / "task.yml").write_text(YML + waiver)
@@ -110,14 +110,14 @@ def own(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_templates_and_solutions_are_judged_by_the_harness_that_the_task_chooses(own, capsys):
     assert execute(["task", "check", "--json", str(own)]) == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
     assert tried.endswith("template Python: accepted; correct/a.py: accepted; wrong/b.py: wrong_answer")
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_template_that_does_not_run_is_a_problem(own, capsys):
     (own / "template.py").write_text("def custom_kernel(data):\n    return undefined\n")
     assert execute(["task", "check", str(own)]) == 3
@@ -140,7 +140,7 @@ def test_a_template_may_leave_out_the_answer_and_has_to_run(verdict, message, is
     assert bool(fault_of(template, make_report(verdict=verdict, message=message))) is is_fault
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_solution_with_another_verdict_than_its_name_says_is_a_problem(own, capsys):
     (own / "solutions/wrong/b.py").write_text((own / "template.py").read_text())
     (own / "solutions/correct/a.py").write_text("def custom_kernel(data):\n    return 0\n")
@@ -152,7 +152,7 @@ def test_a_solution_with_another_verdict_than_its_name_says_is_a_problem(own, ca
     )
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_value_that_cannot_be_carried_is_named_with_its_line(folder, capsys):
     changed = REFERENCE.replace("    return 2 * data + 1", "    return {1}")
     (folder / "reference.py").write_text(changed.replace("torch.allclose", "True or torch.allclose"))
@@ -192,7 +192,7 @@ def test_a_generator_that_fails_names_its_case(folder, capsys):
     assert f"{folder}/task.yml:7:5: benchmarks.1: the task's generate_input failed" in out
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_large_seeds_that_make_poorer_inputs_are_told(folder, capsys):
     reference = REFERENCE.replace("[:-20]", "").replace(
         'device="cuda")\n\n\ndef ref', 'device="cuda") * (seed % 2**31 == seed)\n\n\ndef ref'
@@ -272,7 +272,7 @@ def ragged(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_solution_that_is_excused_on_integers_that_have_to_agree_is_told_so(ragged, capsys):
     assert execute(["task", "check", "--json", str(ragged)]) == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
@@ -283,7 +283,7 @@ def test_a_solution_that_is_excused_on_integers_that_have_to_agree_is_told_so(ra
     assert "near_twins: false" in tried
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_solution_that_does_not_read_a_tensor_is_told_which_and_what_to_do(ragged, capsys):
     (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))
     assert execute(["task", "check", str(ragged)]) == 3
@@ -293,7 +293,7 @@ def test_a_solution_that_does_not_read_a_tensor_is_told_which_and_what_to_do(rag
     assert "write `near_twins: false`" in out
 
 
-@pytest.mark.job
+@pytest.mark.jobs
 def test_a_task_without_near_twins_asks_its_solutions_for_none(ragged, capsys):
     (ragged / "task.yml").write_text((ragged / "task.yml").read_text() + "near_twins: false\n")
     (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))

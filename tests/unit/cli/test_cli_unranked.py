@@ -36,9 +36,6 @@ def test_standings_show_times_by_the_wall_clock_apart_and_why(command: Command, 
     assert ("bob" in ranking, "ada" in ranking) == (True, False)
     assert ("bob" in apart, "ada" in apart, "–" in apart) == (False, True, True)
     assert "not ranked: this leaderboard ranks replayed times only" in " ".join(apart.split())
-
-
-def test_standings_as_json_have_times_by_the_wall_clock_apart(command: Command, strict) -> None:
     body = command("standings", "double", "--json").body
     assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
     assert [(each["user"], each["trust"]) for each in body["unranked"]["H100"]] == [("ada", "wall clock")]

@@ -18,28 +18,6 @@ def package(tmp_path: Path) -> Path:
     return copy
 
 
-def test_equal_sources_have_an_equal_hash(package: Path) -> None:
-    assert harness_hash(package) == harness_hash()
-
-
-def test_a_changed_a_renamed_and_an_added_file_change_the_hash(package: Path) -> None:
-    hashes = [harness_hash(package)]
-    (package / "estimates.py").write_text("# other\n")
-    hashes.append(harness_hash(package))
-    (package / "estimates.py").rename(package / "estimates2.py")
-    hashes.append(harness_hash(package))
-    (package / "more").mkdir()
-    (package / "more" / "code.py").write_text("")
-    hashes.append(harness_hash(package))
-    assert len(set(hashes)) == 4
-
-
-def test_what_is_no_source_does_not_change_the_hash(package: Path) -> None:
-    (package / "__pycache__").mkdir()
-    (package / "__pycache__" / "x.pyc").write_bytes(b"\0")
-    assert harness_hash(package) == harness_hash()
-
-
 def test_a_bundle_is_equal_for_equal_sources(package: Path, tmp_path: Path) -> None:
     assert write_bundle(tmp_path / "one.zip") == write_bundle(tmp_path / "two.zip", package)
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()

@@ -42,11 +42,6 @@ def test_a_clean_gpu_is_not_waited_for(scene: Scene) -> None:
     assert (scene.seconds.now, scene.probe.reads) == (0.0, 2)
 
 
-def test_a_job_without_gpus_asks_nobody(scene: Scene) -> None:
-    scene.hygiene.before([], wait=scene.seconds.wait)
-    assert scene.probe.reads == 0
-
-
 def test_a_foreign_process_is_named(scene: Scene) -> None:
     scene.before()
     scene.probe.set("0", memory_used_bytes=2048 * MIB, processes=(STRANGER,))
@@ -58,12 +53,6 @@ def test_a_foreign_process_is_named(scene: Scene) -> None:
     assert (error.gpus, error.spoils) == (("0",), False)
     assert isinstance(error, LaunchError)
     assert PATIENCE_S <= scene.seconds.now < PATIENCE_S + 1
-
-
-def test_many_processes_are_counted(scene: Scene) -> None:
-    people = tuple(GpuProcess(pid=pid, name="x") for pid in range(1, 6))
-    scene.probe.set("0", processes=people)
-    assert str(scene.unfit(scene.before)).endswith("process 3 (x) and 2 more")
 
 
 def test_memory_that_comes_back_in_time_is_fine(scene: Scene) -> None:

@@ -32,12 +32,6 @@ def test_a_slot_is_taken_once(slots: Slots) -> None:
     second.release()
 
 
-def test_devices_do_not_share_slots(slots: Slots) -> None:
-    slot = take(slots, make_device(name="A100"))
-    assert slots.free(PAIR) == 2
-    slot.release()
-
-
 def test_another_holder_of_the_same_folder_sees_what_is_taken(slots: Slots, tmp_path: Path) -> None:
     slot = take(slots)
     assert Slots(tmp_path / "run", {}).free(PAIR) == 1
@@ -63,13 +57,6 @@ def test_each_wait_for_another_holder_is_said_once_and_no_other(tmp_path: Path) 
     threading.Timer(0.01, held[0].release).start()
     take(told).release()
     assert said == ["waiting for H100: another KernelCup process is using it"]
-    held[1].release()
-
-
-def test_waiting_ends_when_a_slot_is_free(slots: Slots) -> None:
-    held = [take(slots), take(slots)]
-    threading.Timer(0.01, held[0].release).start()
-    take(slots).release()
     held[1].release()
 
 

@@ -35,10 +35,6 @@ def test_a_stranger_that_comes_and_goes_is_remembered_once() -> None:
     assert (seen.spoilt, seen.strangers, seen.looks) == (("0",), {"0": [STRANGER]}, 4)
 
 
-def test_our_own_processes_are_none() -> None:
-    assert seen_of({"processes": (OURS,)}).spoilt == ()
-
-
 def test_heat_is_remembered_and_a_limit_on_power_is_no_fault() -> None:
     assert seen_of({"clock_reasons": POWER_CAP, "temperature_c": 60}).slowed == ()
     seen = seen_of({"clock_reasons": HEAT, "temperature_c": 85}, {"clock_reasons": 0, "temperature_c": 70})

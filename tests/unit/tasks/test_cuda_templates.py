@@ -81,6 +81,7 @@ def test_a_leaderboard_in_cpp_has_a_template_in_cpp(tmp_path: Path, monkeypatch:
     assert compiling.compiled(Path("submission.cpp"), environment).read_bytes()[:4] == b"\x7fELF"
 
 
+@pytest.mark.jobs
 @pytest.mark.skipif(find_nvcc(os.environ) is None, reason="needs nvcc")
 def test_the_made_template_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = all_templates(make_task(), STANDARD)["CUDA C++"]

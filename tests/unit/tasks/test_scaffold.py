@@ -34,29 +34,11 @@ def test_all_written_files_are_named_and_readable(tmp_path):
             ast.parse(path.read_text())
 
 
-def test_the_name_stands_in_the_description(tmp_path):
-    new_task(tmp_path / "a")
-    new_task(tmp_path / "other", name="my-kernel")
-    assert load_task(tmp_path / "a").description.startswith("# a\n")
-    assert load_task(tmp_path / "other").description.startswith("# my-kernel\n")
-
-
-def test_an_empty_folder_will_do(tmp_path):
-    assert new_task(tmp_path, name="x")
-
-
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("keep")
     with pytest.raises(Conflict, match="is not empty"):
         new_task(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-@pytest.mark.parametrize("below", ["", "deeper"])
-def test_a_file_is_no_folder(tmp_path, below):
-    (tmp_path / "mine").write_text("keep")
-    with pytest.raises(Conflict, match="is a file"):
-        new_task(tmp_path / "mine" / below)
 
 
 @pytest.mark.parametrize("name", ["", "a\nlang: cu", "x: y", "é", "a" * 65, "My Task", "docs"])

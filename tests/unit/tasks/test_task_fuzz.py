@@ -13,7 +13,7 @@ from kernelcup.errors import InvalidTask, Problem
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.manifest.python_source import BrokenSource, find, parse
 from kernelcup.tasks.manifest.yaml_text import read_yaml
-from lanes import examples
+from properties import examples
 
 BLOCK = b"""\
 files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from task_builders import SINGLE_FILE, problems_of, task_files, write_task, write_zip
+from task_builders import problems_of, write_task
 
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
@@ -87,22 +87,6 @@ def test_a_trial_that_was_cut_off_is_an_error_and_says_nothing_about_waivers(tmp
     assert [error.text for error in outcome.errors] == ["the task was not tried to the end: it ended"]
 
 
-def test_equal_notes_of_several_cases_become_one(tmp_path):
-    _task, outcome = weighed(tmp_path, notes=["tests.0: a: b", "tests.1: a: b", "tests.1: c"])
-    assert outcome.notes == ["tests.0, tests.1: a: b", "tests.1: c"]
-
-
-@pytest.mark.parametrize("kind", ["zip", "single file"])
-def test_tasks_without_lines_are_told_by_file(tmp_path, kind):
-    if kind == "zip":
-        place = write_zip(tmp_path / "t.zip", task_files())
-    else:
-        place = tmp_path / "t.py"
-        place.write_text(SINGLE_FILE)
-    outcome = weigh(load_task(place), LintReport(findings=[finding()]), place)
-    assert str(outcome.errors[0]).startswith(f"{place}:1:1: tests.1: accepts `zeros`")
-
-
 @pytest.mark.parametrize("null", Null)
 def test_every_null_can_be_waived(tmp_path, null):
     task = load_task(write_task(tmp_path / "t", waive_nulls={null.value: "for a reason"}))
@@ -128,12 +112,6 @@ def test_a_waiver_needs_a_known_name_and_a_reason(tmp_path, waivers, words):
     assert words in line
 
 
-@pytest.mark.parametrize("key", ["near_twins", "aliasing", "non_finite"])
-def test_what_is_said_of_the_data_is_true_or_false(tmp_path, key):
-    (line,) = problems_of(write_task(tmp_path / "t", **{key: "no"}))
-    assert f"{key}: must be true or false, not text" in line
-
-
 ALL_CASES = [(CaseList.TESTS, 0), (CaseList.TESTS, 1), (CaseList.BENCHMARKS, 0)]
 
 
@@ -152,19 +130,6 @@ def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
     )
     assert "`zeros`" in line
     assert "in tests.0, tests.1, benchmarks.0;" in line
-
-
-def test_a_checker_that_looks_at_nothing_is_one_finding(tmp_path):
-    parts = ["", "output[0]", "output[1]"]
-    found = [
-        finding(list=name, index=index, null=null, how=f"{null.value} {part}", part=part)
-        for name, index in ALL_CASES
-        for null in Null
-        for part in parts
-    ]
-    _task, outcome = weighed(tmp_path, *found)
-    (problem,) = outcome.errors
-    assert "the checker ignores the answer" in problem.text
 
 
 def test_findings_that_differ_by_their_case_only_become_one(tmp_path):
@@ -210,18 +175,6 @@ def test_a_checker_that_does_not_see_nan_is_not_told_that_it_ignores_the_answer(
     assert "its tolerance is larger than what these are wrong by" in loose
 
 
-def test_whole_numbers_hold_no_nan_and_are_ignored_all_the_same(tmp_path):
-    found = [finding(null=null, how=null.value) for null in (Null.ZEROS, Null.ONES, Null.UNINITIALISED)]
-    _task, outcome = weighed(tmp_path, *found)
-    assert ["the checker ignores the answer" in problem.text for problem in outcome.errors] == [True]
-
-
-def test_what_a_part_accepts_beside_random_bytes_alone_is_not_ignored(tmp_path):
-    found = [finding(null=Null.UNINITIALISED, part="output[1]"), finding(null=Null.ONE_PERCENT_WRONG)]
-    _task, outcome = weighed(tmp_path, *found)
-    assert [("ignores" in problem.text) for problem in outcome.errors] == [False, False]
-
-
 def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
     fault = {"fault": "the task's generate_input failed: no", "fault_list": CaseList.BENCHMARKS}
     _task, outcome = weighed(tmp_path, **fault)
@@ -254,19 +207,3 @@ def test_a_ranked_run_that_people_wait_long_for_is_a_warning_with_what_helps(tmp
         "; that is more than 90 s, so make the benchmarks smaller or generate_input quicker "
         "(have it draw whole tensors, on the device where it can)"
     )
-
-
-def test_a_ranked_run_above_the_tasks_own_limit_is_a_warning(tmp_path):
-    yml = YML + "ranked_timeout: 20\n"
-    _task, outcome = weighed(tmp_path, yml=yml, **{**MEASURED, "stage_s": 20.5})
-    assert "more than 20 s, " in outcome.warnings[0].text
-
-
-def test_benchmarks_that_were_not_measured_make_it_the_least(tmp_path):
-    _task, outcome = weighed(tmp_path, **{**MEASURED, "stage_s": 7.2, "reference_s": []})
-    assert "takes at least 7 s" in outcome.notes[0]
-
-
-def test_without_figures_nothing_is_said_of_a_ranked_run(tmp_path):
-    _task, outcome = weighed(tmp_path)
-    assert (outcome.notes, outcome.warnings) == ([], [])

@@ -47,19 +47,6 @@ def told(folder: Path, yml: str = YML, **found) -> list[str]:
     return [str(each).replace(f"{place}/", "") for each in outcome.warnings]
 
 
-def test_a_proposal_is_a_warning_with_the_line_to_write(tmp_path: Path) -> None:
-    (line,) = told(tmp_path, seeds_below=1 << 24, seeds_why="tests.0: one value")
-    assert "large seeds make poorer inputs (tests.0: one value): write `seeds_below: 16777216`" in line
-
-
-def test_inputs_that_no_bound_helps_are_a_warning(tmp_path: Path) -> None:
-    (line,) = told(
-        tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20, seeds_poor=True, seeds_why="why"
-    )
-    assert line.startswith("task.yml:7:14: seeds_below: even seeds below 1048576 (2^20)")
-    assert "change `generate_input`" in line
-
-
 def test_inputs_that_follow_from_few_seeds_alone_are_a_warning(tmp_path: Path) -> None:
     (line,) = told(tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20, seeds_open=True)
     assert line.startswith("task.yml:7:14: seeds_below: the answers of all seeds can be computed beforehand")

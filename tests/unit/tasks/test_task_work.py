@@ -132,11 +132,6 @@ def test_a_task_that_declares_nothing_has_none_and_keeps_its_hash(tmp_path):
     assert load_task(write_task(tmp_path / "c", work={"bytes": "size"})).content_hash != plain.content_hash
 
 
-def test_a_number_will_do_and_a_precision_counts_only_with_arithmetic(tmp_path):
-    task = load_task(write_task(tmp_path / "t", work={"bytes": 4096, "precision": "fp8"}))
-    assert task.work == [Work(bytes=4096)]
-
-
 def test_a_case_may_say_otherwise_and_its_parameters_stay_clean(tmp_path):
     task = load_task(
         write_task(
@@ -147,12 +142,6 @@ def test_a_case_may_say_otherwise_and_its_parameters_stay_clean(tmp_path):
     )
     assert task.work == [Work(bytes=256, flops=64), Work(bytes=64, flops=64)]
     assert task.benchmarks[1] == {"size": 64, "seed": 3}
-
-
-def test_a_case_may_be_the_only_one_that_says_anything(tmp_path):
-    cases = [{"size": 64, "seed": 2}, {"size": 9, "seed": 3, "work": {"bytes": "2 * size"}}]
-    task = load_task(write_task(tmp_path / "t", benchmarks=cases))
-    assert task.work == [Work(), Work(bytes=18)]
 
 
 YML = """\

@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelcup.app.boards.judgeable import Tried
 from kernelcup.domain import Device, Task
 from kernelcup.errors import LaunchCancelled, LaunchError, TaskTooSlow
-from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
-from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.null_report import run_text, weigh
 from kernelcup_harness.protocol import (
@@ -28,6 +27,10 @@ from kernelcup_harness.protocol import (
     SourceTree,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from kernelcup.launchers.threads import RunsInThreads
+    from kernelcup_harness.protocol.lint import LintReport
 
 LIMIT_S = 120
 """The limit for all inputs and answers of the reference, and for all tests of one template."""
@@ -47,7 +50,7 @@ class LocalTrial:
     Args:
         devices: The devices of this machine.
         slots: Their slots.
-        launcher: The launcher for them.
+        launcher: Returns the launcher for them, which is loaded when the first task comes.
         environ: The environment; only allowed variables are passed on.
         stage_budget_s: Longest budget of a ranked stage.
         say: Is told each step before it begins.
@@ -58,7 +61,7 @@ class LocalTrial:
         *,
         devices: Sequence[Device],
         slots: Slots,
-        launcher: RunsInThreads,
+        launcher: Callable[[], RunsInThreads],
         environ: Mapping[str, str],
         stage_budget_s: float = 60.0,
         say: Callable[[str], None] = lambda _text: None,
@@ -90,10 +93,7 @@ class LocalTrial:
     def _try(self, task: Task, device: Device, *, solutions: bool) -> Tried:
         self._say(f"{task.name}: inputs and reference on {device.name}")
         spec = trial_spec(task, device.backend)
-        with patience(SLOT_S) as cancelled:
-            found = lint.run_lint(
-                spec, device, self._slots, environ=self._environ, nulls=False, cancelled=cancelled
-            )
+        found = self._lint(spec, device, nulls=False)
         if found.too_little_memory:
             return Tried(undecided=f"{found.fault}, which is all that this machine has for it")
         # A failure on the stand-in may not happen on the real device.
@@ -122,11 +122,18 @@ class LocalTrial:
             return (), "a task on several GPUs is tried by jobs only"
         self._say(f"{task.name}: null submissions on {device.name}")
         spec = trial_spec(task, device.backend, limit_s=NULLS_S)
-        with patience(SLOT_S) as cancelled:
-            found = lint.run_lint(spec, device, self._slots, environ=self._environ, cancelled=cancelled)
+        found = self._lint(spec, device)
         if found.fault:
             return (), f"null submissions were not tried to the end: {found.fault}"
         return tuple(each.text for each in weigh(task, found, Path(task.name)).errors), ""
+
+    def _lint(self, spec: JobSpec, device: Device, *, nulls: bool = True) -> LintReport:
+        from kernelcup.launchers.local import lint
+
+        with patience(SLOT_S) as cancelled:
+            return lint.run_lint(
+                spec, device, self._slots, environ=self._environ, nulls=nulls, cancelled=cancelled
+            )
 
     def _templates_fault(self, task: Task, device: Device) -> str:
         """Return a fault if the task's own harness accepts a template that the standard one does not."""
@@ -144,7 +151,7 @@ class LocalTrial:
     def _verdict(self, task: Task, device: Device, text: str, harness: HarnessKind) -> Verdict:
         spec = trial_spec(task, device.backend, submission=text, harness=harness, mode=Mode.TEST)
         with patience(2 * LIMIT_S) as cancelled:
-            done = self._launcher.run(spec, device, on_event=lambda _: None, cancelled=cancelled)
+            done = self._launcher().run(spec, device, on_event=lambda _: None, cancelled=cancelled)
         return done.report.verdict
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
+from kernelcup.app.boards import git_source
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
 from kernelcup.app.boards.deadlines import parse_deadline
-from kernelcup.app.boards.git_source import FOLDER, fetch_problems
 from kernelcup.app.boards.judgeable import TaskTrial, check_judgeable
 from kernelcup.app.boards.judging import choose_judging
 from kernelcup.app.boards.queries import boards
@@ -194,8 +194,8 @@ def sync_problem_set(
     if chosen.devices:
         board_rules.choose_devices(chosen.devices, chosen.known_devices)
     with tempfile.TemporaryDirectory(prefix="kernelcup-sync-") as folder:
-        root = Path(folder) / FOLDER
-        commit = fetch_problems(actor, repository, branch, root)
+        root = Path(folder) / git_source.FOLDER
+        commit = git_source.fetch_problems(actor, repository, branch, root)
         result = SyncResult(commit=commit, preview=chosen.preview)
         sync = _Sync(db, actor, chosen, now, result)
         for path in _sets(root, problem_set):
@@ -231,7 +231,7 @@ class _Sync:
     def problem_set(self, path: Path) -> None:
         """Bring all leaderboards of a set up to date."""
         try:
-            survey = survey_problem_set(path, shown=Path(FOLDER) / path.name)
+            survey = survey_problem_set(path, shown=Path(git_source.FOLDER) / path.name)
         except InvalidTask as error:
             self.result.errors.append(SyncError(name=path.stem, error=str(error)))
             return

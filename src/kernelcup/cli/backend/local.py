@@ -12,12 +12,11 @@ import typer
 
 from kernelcup.app.access import HERE
 from kernelcup.app.boards import boards
-from kernelcup.app.machines.dispatchers import list_alive
-from kernelcup.app.machines.outages import outage_text
+from kernelcup.app.machines import dispatchers, outages
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
+from kernelcup.app.queue import progress as progresses
 from kernelcup.app.queue import shown
-from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.submissions import submissions as service
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask
@@ -94,7 +93,7 @@ class LocalBackend:
         """Return whether a running `kernelcup serve` judges on all of these devices."""
         if not (self._config.data_dir / wiring.ADDRESS).is_file():
             return False
-        at_work = [each for each in list_alive(self._db, datetime.now(UTC)) if not each.draining]
+        at_work = [each for each in dispatchers.list_alive(self._db, datetime.now(UTC)) if not each.draining]
         return {name for each in at_work for name in each.devices}.issuperset(devices)
 
     def submit(self, ask: Ask) -> SubmissionInfo:
@@ -126,13 +125,16 @@ class LocalBackend:
 
         with render.StageLines(quiet=quiet) as lines:
 
-            def take(progress: Progress) -> None:
-                if isinstance(progress, JobProgress) and progress.job.submission_id == submission.id:
+            def take(progress: progresses.Progress) -> None:
+                if (
+                    isinstance(progress, progresses.JobProgress)
+                    and progress.job.submission_id == submission.id
+                ):
                     if len(submission.devices) > 1:
                         lines.relabel(progress.job.device)
                     lines.take(progress.event)
-                if isinstance(progress, GpuOut) and progress.fault.device in submission.devices:
-                    lines.say(outage_text([progress.fault]))
+                if isinstance(progress, progresses.GpuOut) and progress.fault.device in submission.devices:
+                    lines.say(outages.outage_text([progress.fault]))
 
             wiring.tell_wait(self._config, submission.devices, lines.say)
             try:

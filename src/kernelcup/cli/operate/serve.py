@@ -184,8 +184,8 @@ class Service:
         from kernelcup.app import upkeep
         from kernelcup.app.news.delivery import Postman
         from kernelcup.app.news.newsroom import Newsroom
-        from kernelcup.app.queue.dispatcher import utc_now
         from kernelcup.http.outgoing import HttpSender
+        from kernelcup.http.state import utc_now
 
         postman = Postman(
             db=self._db,

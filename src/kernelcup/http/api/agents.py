@@ -12,7 +12,6 @@ from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.responses import FileResponse
 
@@ -24,7 +23,7 @@ from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.http.middleware import API, allow_body
-from kernelcup.http.route import Sent
+from kernelcup.http.route import LaterRoute, Sent
 from kernelcup.http.state import Platform
 from kernelcup.launchers.base import Event
 from kernelcup.launchers.bundle import kept_bundle
@@ -41,7 +40,7 @@ F = TypeVar("F", bound=BaseModel)
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class AgentRoute(APIRoute):
+class AgentRoute(LaterRoute):
     """A route that knows its machine before it reads a body."""
 
     def get_route_handler(self) -> Handler:
@@ -60,7 +59,7 @@ class AgentRoute(APIRoute):
 
 
 # Not in the schema: it is between a service and agents of its own version, and no token of a person opens it.
-router = APIRouter(prefix="/agent", route_class=AgentRoute, include_in_schema=False)
+router = APIRouter(prefix=f"{API}/agent", route_class=AgentRoute, include_in_schema=False)
 
 
 async def get_machine(request: Request) -> Machine:
@@ -71,7 +70,7 @@ async def get_machine(request: Request) -> Machine:
 
 MachineDep = Annotated[Machine, Depends(get_machine)]
 # Signed addresses need no token: a bucket that is in the server's place must not see one.
-files_router = APIRouter(prefix="/agent-files", include_in_schema=False)
+files_router = APIRouter(prefix=f"{API}/agent-files", route_class=LaterRoute, include_in_schema=False)
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(max_length=100)]
 Session = Annotated[str, Field(min_length=8, max_length=100)]

@@ -123,8 +123,6 @@ class Form(Body):
 class Shown(BaseModel):
     """An answer with what a service returns: its fields have the names of that object's attributes."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     @classmethod
     def of(cls, found: object) -> Self:
         """Show an object."""

@@ -11,12 +11,13 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.domain.answers import Identity
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
-from kernelcup.http.api.forms import Done, Form
+from kernelcup.http.api.forms import ERRORS, Done, Form
 from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.middleware import API
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.throttle import throttled
 
-router = APIRouter(tags=["account"], route_class=ApiRoute)
+router = APIRouter(prefix=API, tags=["account"], route_class=ApiRoute, responses=ERRORS)
 
 slowly = throttled("link", 5, auth.named_identity)
 """Tries per minute and Discord account, so that codes cannot be guessed."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
+from fastapi import Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
@@ -27,6 +26,7 @@ from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Record, Standing, 
 from kernelcup.domain.answers import Reservation, Token, User
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.forms import (
+    ERRORS,
     CreatedOut,
     DefinitionOut,
     Done,
@@ -50,6 +50,7 @@ from kernelcup.http.api.result_forms import (
     UserOut,
 )
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
+from kernelcup.http.middleware import API
 from kernelcup.http.route import ApiRoute
 from kernelcup.reporting.results import SubmissionInfo
 
@@ -73,26 +74,32 @@ SHOWN: Mapping[Any, Any] = {
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 ZIP: dict[str, Any] = {
     "response_class": Response,
-    "responses": {200: {"description": "A zip file.", "content": {"application/zip": {}}}},
+    "responses": {**ERRORS, 200: {"description": "A zip file.", "content": {"application/zip": {}}}},
 }
 
 
-def router_of(operations: list[Operation]) -> APIRouter:
-    """Return a router with a route for each of these operations, in this order."""
-    router = APIRouter(route_class=ApiRoute)
-    for operation in operations:
-        router.add_api_route(
-            operation.path,
-            _route(operation),
-            methods=[operation.method],
-            status_code=operation.status,
-            response_model=_schema(operation),
+class OperationRoute(ApiRoute):
+    """The route of an operation, whose function and schemas are made when it is analysed."""
+
+    def __init__(self, operation: Operation) -> None:
+        path, methods = f"{API}{operation.path}", [operation.method]
+        super().__init__(path, operation.call, methods=methods, include_in_schema=True, name=None)
+        self.operation = operation
+
+    def settings(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return what FastAPI is told of it."""
+        operation = self.operation
+        self.endpoint = function_of(operation)
+        more = {
+            "name": self.name,
+            "status_code": operation.status,
+            "response_model": _schema(operation),
+            "responses": ERRORS,
+            "tags": [operation.subject],
+            "description": operation.summary,
             **(ZIP if operation.answer is Archive else {}),
-            tags=[operation.subject],
-            name=operation.call.__name__,
-            description=operation.summary,
-        )
-    return router
+        }
+        return super().settings(given | more)
 
 
 def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: EntryDep) -> Mapping[str, Any]:
@@ -113,7 +120,7 @@ def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: En
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
 
 
-def _route(operation: Operation) -> Any:
+def function_of(operation: Operation) -> Any:
     """Return the function of a route, with the parameters that FastAPI reads."""
     outside = [each for each in operation.parameters if not (operation.has_body and each.is_in_body)]
     inside = [each for each in operation.parameters if each not in outside and not each.given.is_upload]
@@ -224,12 +231,8 @@ def _schema(operation: Operation) -> Any:
 
 
 def _described(answer: Any) -> Any:
-    """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
     answer, is_optional = without_none(answer)
     schema = SHOWN.get(answer, answer)
-    if is_dataclass(schema):
-        form: Any = schema
-        form.__pydantic_config__ = {"use_attribute_docstrings": True}
     return schema | None if is_optional else schema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from kernelcup import scoring
 from kernelcup.app.results.runs import ShownRun
@@ -20,8 +20,6 @@ from kernelcup_harness.protocol import Mode, to_json
 
 class ScoreOut(BaseModel):
     """A score with its uncertainty, in seconds."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     score_s: float | None = Field(description="Null for a run that earns no score.")
     low_s: float | None = Field(

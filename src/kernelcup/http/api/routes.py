@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from itertools import chain
+
+from starlette.routing import BaseRoute
 
 from kernelcup.app.operations import every
-from kernelcup.http.api import agents, linking, operations, runs, submissions
+from kernelcup.http.api import agents, linking, runs, submissions
+from kernelcup.http.api.operations import OperationRoute
+
+OPERATIONS = every()
 
 
-def about(*subjects: str) -> APIRouter:
-    """Return the routes of the operations about some subjects."""
-    return operations.router_of([each for each in every() if each.subject in subjects])
-
-
-PEOPLE = ("account", "users")
-FIRST = (
-    *PEOPLE,
-    "leaderboards",
-    "tasks",
-    "standings",
-    "finals",
-    "submissions",
-    "comparisons",
-    "queue",
-    "trust",
-)
+FIRST = "account users leaderboards tasks standings finals submissions comparisons queue trust"
 """Subjects of operations that the documentation has before others."""
 
-routers = [
-    about(*PEOPLE),
-    about("leaderboards"),
-    about("tasks"),
-    about("standings"),
-    about("finals"),
-    about("submissions"),
-    submissions.router,
-    about("comparisons"),
-    runs.router,
-    about("queue"),
-    about("trust"),
-    about(*{each.subject for each in every()}.difference(FIRST)),
-    linking.router,
-    agents.router,
-    agents.files_router,
+
+def about(subjects: str) -> list[OperationRoute]:
+    """Return the routes of the operations about some subjects."""
+    return [OperationRoute(each) for each in OPERATIONS if each.subject in subjects.split()]
+
+
+routes: list[BaseRoute] = [
+    *about("account users"),
+    *chain.from_iterable(map(about, ("leaderboards", "tasks", "standings", "finals", "submissions"))),
+    *submissions.router.routes,
+    *about("comparisons"),
+    *runs.router.routes,
+    *about("queue"),
+    *about("trust"),
+    *(OperationRoute(each) for each in OPERATIONS if each.subject not in FIRST.split()),
+    *linking.router.routes,
+    *agents.router.routes,
+    *agents.files_router.routes,
 ]

@@ -10,14 +10,16 @@ from kernelcup.app.results import profile_files
 from kernelcup.app.results.runs import show_run
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
+from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.api.result_forms import RunOut
 from kernelcup.http.dependencies import ActorDep, Db, Number
+from kernelcup.http.middleware import API
 from kernelcup.http.route import ApiRoute
 from kernelcup_harness.protocol import dumps
 
 BINARY = "application/octet-stream"
 
-router = APIRouter(prefix="/runs/{run_id}", tags=["runs"], route_class=ApiRoute)
+router = APIRouter(prefix=f"{API}/runs/{{run_id}}", tags=["runs"], route_class=ApiRoute, responses=ERRORS)
 
 
 class ArtifactOut(BaseModel):

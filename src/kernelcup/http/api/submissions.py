@@ -13,15 +13,16 @@ from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import auth
-from kernelcup.http.api.forms import STREAM, TEXT, EventOut, Page, SubmissionIn
+from kernelcup.http.api.forms import ERRORS, STREAM, TEXT, EventOut, Page, SubmissionIn
 from kernelcup.http.api.result_forms import SubmissionOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.events import stream as live
+from kernelcup.http.middleware import API
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.throttle import watcher_of
 from kernelcup.tasks.sources.submitted import pack_texts
 
-router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=ApiRoute)
+router = APIRouter(prefix=f"{API}/submissions", tags=["submissions"], route_class=ApiRoute, responses=ERRORS)
 
 IdempotencyKey = Annotated[
     str | None,

@@ -14,11 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from kernelcup.errors import NotFound
+from kernelcup.http.route import LaterRoute
 
 FOREVER = "public, max-age=31536000, immutable"
 TEXT = ("text/", "application/javascript", "application/json", "image/svg+xml")
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=LaterRoute)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

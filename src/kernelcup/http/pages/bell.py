@@ -20,6 +20,7 @@ from kernelcup.http.events.stream import PING_S, Message
 from kernelcup.http.pages.admin.forms import add_form
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 
@@ -30,7 +31,7 @@ CHECK_S = 10.0
 """So much later at most a stream ends whose reader signed out, and tells what was read in another browser."""
 
 router = APIRouter(route_class=PageRoute)
-live = APIRouter()
+live = APIRouter(route_class=LaterRoute)
 
 
 @router.get("/bell")

@@ -20,6 +20,7 @@ from kernelcup.http.dependencies import PlatformDep
 from kernelcup.http.pages.assets import TEXT
 from kernelcup.http.pages.rendering import SECURITY, page_of, render
 from kernelcup.http.pages.texts import document
+from kernelcup.http.route import LaterRoute
 
 HOME = "/docs/index.html"
 API_SECURITY = SECURITY | {
@@ -30,7 +31,7 @@ API_SECURITY = SECURITY | {
 """Pictures of the style sheet are in its text."""
 _INLINE = re.compile(r"<(script|style)(?![^>]*\bsrc=)[^>]*>(.*?)</\1>", re.DOTALL)
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=LaterRoute)
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"])

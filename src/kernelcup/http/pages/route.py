@@ -29,7 +29,10 @@ class PageRoute(ViewRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
         methods = set(settings.pop("methods", None) or {"GET"})
         super().__init__(
-            path, endpoint, methods=methods | ({"HEAD"} if "GET" in methods else set()), **settings
+            path,
+            endpoint,
+            methods=methods | ({"HEAD"} if "GET" in methods else set()),
+            **settings,
         )
 
     def get_route_handler(self) -> Handler:

@@ -15,13 +15,13 @@ from kernelcup.http.pages import (
     people,
     status,
 )
-from kernelcup.http.pages.admin import routes as admin
+from kernelcup.http.pages.admin import devices, home, late, limits, links, manage, new_boards, reviews, users
 from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import listing, submissions, submit
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 for _each in (
     assets,
     coding_agents,  # before the page of a leaderboard, whose address its own begins with
@@ -45,7 +45,15 @@ for _each in (
     account,
     bell,
     people,
-    admin,
+    home,
+    new_boards,
+    manage,
+    late,
+    reviews,
+    devices,
+    users,
+    links,
+    limits,
 ):
-    router.include_router(_each.router)
-router.include_router(bell.live)
+    router.routes.extend(_each.router.routes)
+router.routes.extend(bell.live.routes)

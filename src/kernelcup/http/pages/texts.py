@@ -7,19 +7,15 @@ import re
 from collections.abc import Collection, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from latex2mathml.converter import convert_to_element
-from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
-from mdit_py_plugins.dollarmath import dollarmath_plugin
-from pygments import highlight
-from pygments.formatters.html import HtmlFormatter
-from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
-from pygments.util import ClassNotFound
 
 from kernelcup.clean_text import plain
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 LARGEST_COLOURED = 100_000
 """Longer texts stay in one colour: reading their words would take a second."""
@@ -62,6 +58,8 @@ def _markdown(text: str, folder: str, figures: frozenset[str]) -> Markup:
 
 def formula(latex: str, how: Mapping[str, bool]) -> Markup:
     """Return mathematics as MathML; as it is written where the converter cannot read it."""
+    from latex2mathml.converter import convert_to_element
+
     try:
         if len(latex) > LONGEST_FORMULA:
             raise ValueError("too long")
@@ -80,6 +78,8 @@ def formula(latex: str, how: Mapping[str, bool]) -> Markup:
 @lru_cache(maxsize=64)
 def document(text: str) -> Markup:
     """Return a page of the documentation as HTML: headings have anchors, and links lead to other pages' HTML."""
+    from markdown_it import MarkdownIt
+
     reader = MarkdownIt("commonmark", _OPTIONS | {"html": True}).enable("table")
     tokens = reader.parse(text)
     for before, token in pairwise(tokens):
@@ -101,6 +101,10 @@ def code(text: str, name: str = "") -> Markup:
 @lru_cache(maxsize=256)
 def coloured(text: str, name: str) -> Markup:
     """Return the lines of a code whose words have classes."""
+    from pygments import highlight
+    from pygments.formatters.html import HtmlFormatter
+    from pygments.util import ClassNotFound
+
     if len(text) > LARGEST_COLOURED:
         return escape(text)
     try:
@@ -111,6 +115,8 @@ def coloured(text: str, name: str) -> Markup:
 
 
 def _lexer(name: str) -> Any:
+    from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     known = LEXERS.get(ending)
     if known is not None:
@@ -132,6 +138,9 @@ _OPTIONS: dict[str, Any] = {"html": False, "highlight": lambda text, name, _: st
 
 @cache
 def _reader() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
     reader = MarkdownIt("commonmark", _OPTIONS).enable("table")
     return reader.use(
         dollarmath_plugin, allow_space=False, allow_digits=False, allow_labels=False, renderer=formula

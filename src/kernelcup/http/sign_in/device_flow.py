@@ -10,11 +10,13 @@ from pydantic import BaseModel, Field
 from kernelcup.app.people import device_login
 from kernelcup.domain import Scope
 from kernelcup.errors import SignInDenied, SignInExpired, SignInPending, SlowDown, UserError
-from kernelcup.http.api.forms import Form
+from kernelcup.http.api.forms import ERRORS, Form
 from kernelcup.http.dependencies import PlatformDep
+from kernelcup.http.middleware import API
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.throttle import address_of, throttled
 
-router = APIRouter(prefix="/auth/device", tags=["sign-in"])
+router = APIRouter(prefix=f"{API}/auth/device", tags=["sign-in"], route_class=LaterRoute, responses=ERRORS)
 
 LONGEST_CLIENT = 60
 

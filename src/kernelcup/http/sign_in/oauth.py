@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable
+from functools import cache
 from typing import Any
 
-import httpx
-from authlib.deprecate import AuthlibDeprecationWarning
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kernelcup.config.sign_in import SignInProvider
 from kernelcup.errors import SignInFailed
-
-with warnings.catch_warnings():
-    # It prefers httpx2, and warns about it at every start of a server.
-    warnings.simplefilter("ignore", AuthlibDeprecationWarning)
-    from authlib.integrations.starlette_client import OAuth, OAuthError
 
 TIMEOUT_S = 10
 
@@ -26,7 +21,7 @@ async def begin(request: Request, provider: SignInProvider, redirect_uri: str) -
     """Send a browser to a provider. An earlier attempt of the same browser is forgotten."""
     for key in [key for key in request.session if key.startswith("_state_")]:
         del request.session[key]
-    answer: Response = await _client(provider).authorize_redirect(request, redirect_uri)
+    answer: Response = await (await _client(provider)).authorize_redirect(request, redirect_uri)
     return answer
 
 
@@ -38,7 +33,7 @@ async def finish(request: Request, provider: SignInProvider) -> dict[str, Any]:
     Raises:
         SignInFailed: The sign-in was not begun in this browser, was refused there, or the provider fails.
     """
-    client = _client(provider)
+    client = await _client(provider)
     return await _identity_for(provider, client, client.authorize_access_token(request))
 
 
@@ -50,13 +45,16 @@ async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> dict
     Raises:
         SignInFailed: The code is unknown, used or for another address, or the provider fails.
     """
-    client = _client(provider)
+    client = await _client(provider)
     return await _identity_for(
         provider, client, client.fetch_access_token(code=code, redirect_uri=redirect_uri)
     )
 
 
 async def _identity_for(provider: SignInProvider, client: Any, exchange: Awaitable[Any]) -> dict[str, Any]:
+    import httpx
+    from authlib.integrations.base_client import OAuthError
+
     try:
         token = await exchange
     except OAuthError as error:
@@ -71,7 +69,8 @@ async def _identity_for(provider: SignInProvider, client: Any, exchange: Awaitab
         raise SignInFailed(f"{provider.title} does not confirm who you are; try again later.") from None
 
 
-def _client(provider: SignInProvider) -> Any:
+async def _client(provider: SignInProvider) -> Any:
+    oauth = await to_thread.run_sync(_registry)
     options: dict[str, Any] = {
         "code_challenge_method": "S256",
         "token_endpoint_auth_method": "client_secret_post",
@@ -79,7 +78,7 @@ def _client(provider: SignInProvider) -> Any:
     }
     if provider.scope is not None:
         options["scope"] = provider.scope
-    return OAuth().register(
+    return oauth().register(
         provider.name,
         client_id=provider.client_id,
         client_secret=provider.client_secret,
@@ -87,6 +86,18 @@ def _client(provider: SignInProvider) -> Any:
         access_token_url=provider.token_url,
         client_kwargs=options,
     )
+
+
+@cache
+def _registry() -> Any:
+    """Return Authlib's class, which takes half a second to import: when the first person signs in so."""
+    from authlib.deprecate import AuthlibDeprecationWarning
+
+    with warnings.catch_warnings():
+        # It prefers httpx2, and warns about it.
+        warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+        from authlib.integrations.starlette_client import OAuth
+    return OAuth
 
 
 def _reason(provider: SignInProvider, word: str) -> str:

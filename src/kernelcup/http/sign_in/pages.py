@@ -14,13 +14,12 @@ from kernelcup.config.sign_in import SignInProvider
 from kernelcup.domain import NOBODY, Actor, Role
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded, UserError
 from kernelcup.http import auth
-from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.account import account_page, new_account_page
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import refuse_nul_in_form
-from kernelcup.http.sign_in import device_flow as sign_in_api
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.sign_in import oauth
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import throttled
@@ -29,7 +28,7 @@ HOME = "/auth/login"
 NEXT, LINKING = "next", "linking"
 NO_STORE = {"Cache-Control": "no-store"}
 
-pages = APIRouter(include_in_schema=False)
+pages = APIRouter(route_class=LaterRoute)
 
 OWN_FORM = (Depends(csrf.check), Depends(refuse_nul_in_form))
 """The checks of each form here, like those of ``PageRoute`` for signed-in people."""
@@ -231,8 +230,3 @@ def _end_session(request: Request, platform: Platform) -> None:
 
 def _is_secure(platform: Platform) -> bool:
     return platform.config.server.public_url.startswith("https://")
-
-
-router = APIRouter()
-router.include_router(pages)
-router.include_router(sign_in_api.router, prefix="/api/v1", responses=ERRORS)

@@ -29,6 +29,7 @@ from kernelcup.errors import Banned, InvalidValue, NotFound
 from kernelcup.http.dependencies import PlatformDep
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.rendering import environment, render
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.sign_in import oauth
 from kernelcup.http.sign_in.pages import OWN_FORM
 from kernelcup.http.state import Platform
@@ -36,7 +37,7 @@ from kernelcup.http.throttle import address_of, throttled
 from kernelcup_kernelbot import settings
 from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=LaterRoute)
 answers = APIRouter(route_class=PopcornRoute)
 
 GIVEN = frozenset({Scope.READ, Scope.SUBMIT})
@@ -209,4 +210,4 @@ def _page(request: Request, *, decided: bool | None = None, **shown: Any) -> Res
     return render(request, _template(), headers=NO_STORE, decided=decided, **shown)
 
 
-router.include_router(answers)
+router.routes.extend(answers.routes)

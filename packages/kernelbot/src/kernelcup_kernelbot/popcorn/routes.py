@@ -16,7 +16,7 @@ from kernelcup_kernelbot.popcorn import (
 )
 from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
-router = APIRouter(include_in_schema=False, route_class=PopcornRoute)
+router = APIRouter(route_class=PopcornRoute)
 
 
 @router.get("/health")
@@ -35,6 +35,6 @@ for _each in (
     profiling,
     streaming,  # last: its paths begin with the name of a leaderboard
 ):
-    router.include_router(_each.router)
+    router.routes.extend(_each.router.routes)
 
 __all__ = ["router"]

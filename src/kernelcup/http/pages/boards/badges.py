@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from xml.sax.saxutils import escape, quoteattr
 
 from fastapi import APIRouter, Query, Request
@@ -16,12 +16,14 @@ from starlette.responses import Response
 from kernelcup.app.boards import boards
 from kernelcup.app.results import freezes, standings
 from kernelcup.domain import NOBODY, Standing
-from kernelcup.drawing import Canvas
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import file_of
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import CORRECT, place_time, plural, rank_text
+
+if TYPE_CHECKING:
+    from kernelcup.drawing import Canvas
 
 router = APIRouter(route_class=PageRoute)
 
@@ -145,6 +147,8 @@ class Card:
 
 def draw_card(card: Card) -> bytes:
     """Return the card as a PNG of 1200 by 630 pixels."""
+    from kernelcup.drawing import Canvas
+
     canvas = Canvas(WIDTH, HEIGHT, background=BACKGROUND)
     canvas.text((MARGIN, 52), card.board, 64, TEXT, width=WIDTH - 2 * MARGIN)
     canvas.text((MARGIN, 136), _subtitle(card), 30, FAINT, width=WIDTH - 2 * MARGIN)

@@ -19,6 +19,7 @@ from kernelcup.errors import UserError
 from kernelcup.http import auth
 from kernelcup.http.dependencies import ActorDep, PlatformDep
 from kernelcup.http.events.stream import PING_S, Message
+from kernelcup.http.route import LaterRoute
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 
@@ -28,7 +29,7 @@ POLL_S = 2.0
 CHECK_S = 10.0
 """So much later at most a stream ends whose reader lost the right to it."""
 
-router = APIRouter()
+router = APIRouter(route_class=LaterRoute)
 
 Key = tuple[str, str, int | None]
 
