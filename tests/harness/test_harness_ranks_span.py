@@ -12,6 +12,7 @@ from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.ranks import main as ranks_main
 from kernelcup_harness.ranks.errors import NotQueued, Raised
 from kernelcup_harness.ranks.leader import weight_of
 from kernelcup_harness.ranks.witnessed import (
@@ -269,3 +270,16 @@ def test_the_error_that_others_follow_from_comes_first() -> None:
     assert sorted(errors, key=weight_of) == errors[::-1]
     # One rank waits for its device, for another that has raised: the call is not made by the wall clock.
     assert weight_of(failed) < weight_of(NotQueued("it waits for the device itself"))
+
+
+@pytest.mark.parametrize(
+    ("score_ns", "held"),
+    [(15_000.0, False), (16_400.0, False), (13_600.0, False), (418_000.0, True), (13_000.0, True)],
+)
+def test_a_score_that_lies_apart_from_its_slowest_rank_is_held(score_ns: float, held: bool) -> None:
+    calls = [[14_000.0, 15_000.0], [15_000.0, 12_000.0], [15_500.0, 90.0]]
+    assert bool(ranks_main.rank_times_differ(score_ns, calls)) == held
+
+
+def test_a_score_without_times_of_ranks_is_not_held_for_them() -> None:
+    assert ranks_main.rank_times_differ(15_000.0, []) == ""

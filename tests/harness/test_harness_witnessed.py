@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fake_device import FakeSampler, Locked
@@ -28,7 +28,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.protocol.results import trimmed_mean
-from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
+from kernelcup_harness.window.reasons import DeviceError, NoCounters, StampForged, WhyNot
 from properties import examples
 
 SEEN_NS = CALL_NS - SPAN_NS
@@ -404,6 +404,7 @@ def finished(
     *,
     fired_at: dict[int, list[float]] | None = None,
     unreadable: int = 0,
+    large: bool = False,
 ) -> Audit:
     room = timed_replays.TimedReplays.__new__(timed_replays.TimedReplays)
     room.offset_ns, room._wall_offset_ns = EMPTY_NS, 0.0
@@ -412,7 +413,8 @@ def finished(
     case = SimpleNamespace(
         wall_ns=[wall_ns],
         place=None,
-        layout=SimpleNamespace(place_bytes=0),
+        layout=SimpleNamespace(place_bytes=large * 2 * timed_replays.LARGEST_WATCHED),
+        due=lambda _place: [],
         fired_at=fired_at or {},
         watched_at={0: watched_ns} if watched_ns else {},
         unreadable=unreadable,
@@ -478,6 +480,22 @@ def test_calls_that_take_longer_at_one_place_than_at_another_are_held() -> None:
 @pytest.mark.parametrize(("unreadable", "held"), [(0, []), (1, []), (2, [("unreadable", True)])])
 def test_more_than_one_watch_that_could_not_be_read_is_held(unreadable: int, held: list[Any]) -> None:
     assert codes(finished(STEADY, [20_000.0] * 8, unreadable=unreadable)) == held
+
+
+def test_a_case_that_is_too_large_for_the_witness_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_replays.TimedReplays, "_series_ns", lambda *_: 20_000.0)
+    audit = finished([], [20_000.0] * 8, large=True)
+    assert (audit.level, codes(audit)) == (TrustLevel.REPLAYED, [("too_large", True)])
+
+
+@pytest.mark.parametrize(("address", "large"), [(2 << 30, False), (8 << 30, True)])
+def test_an_answer_in_a_given_output_counts_once(address: int, large: bool) -> None:
+    """Of a place with 2 GiB that begins at the first byte; the answer has 1 GiB."""
+    nbytes = 1 << 30
+    answer: Any = SimpleNamespace(addresses=[address], table=[{"nbytes": nbytes}])
+    layout: Any = SimpleNamespace(place_bytes=2 << 30, spans=lambda _at: [range(1, 3 << 30)])
+    case = replays.Case(place=cast("Any", None), layout=layout, source=cast("Any", None), answers=[answer])
+    assert timed_replays.is_large(case) == large
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -553,6 +571,63 @@ def test_a_side_with_a_wrong_answer_in_a_watched_duel_has_lost_and_a_person_look
     assert f"in turns the {'rival' if rival else 'submission'}'s answers are wrong" in found.rival_message
     held = [each["finding"] for each in events if each["type"] == "finding"]
     assert [each["quarantines"] for each in held] == [True]
+
+
+def fault(_engine: FakeEngine) -> None:
+    """Do what a trap in a kernel does."""
+    raise DeviceError("an illegal instruction was encountered", ends_process=True)
+
+
+@pytest.mark.parametrize(("rival", "verdict"), [(True, ""), (False, "failed")])
+def test_a_call_that_fails_in_a_watch_of_a_duel_is_its_sides_and_ends_no_run(
+    tmp_path: Path, rival: bool, verdict: str
+) -> None:
+    events, _ = judged(tmp_path, in_duel(rival=rival, fails=fault), **RIVAL)
+
+    accepted(events)
+    found = duel_of(events)
+    assert found.verdict == verdict
+    assert f"in turns the {'rival' if rival else 'submission'}'s calls fail" in found.rival_message
+
+
+class Refusing(FakeSampler):
+    """Does not start again after some watches, as after one that took too long for it."""
+
+    watches = 0
+    started = 0
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        Refusing.started = 0
+
+    def start(self) -> None:
+        Refusing.started += 1
+        if Refusing.started > self.watches:
+            raise NoCounters("the sampler answers 999")
+        super().start()
+
+    def stop(self) -> None:
+        if self._began is None:
+            raise NoCounters("the sampler has not begun")
+        super().stop()
+
+
+def test_a_sampler_that_refuses_ends_the_watches_and_not_the_run(tmp_path: Path) -> None:
+    events, _ = judged(tmp_path, sampler=Refusing)
+
+    audit = accepted(events).timing.audit
+    assert ("unreadable", True) in codes(audit)
+
+
+def test_a_sampler_that_refuses_in_a_duel_ends_the_duel_alone(tmp_path: Path) -> None:
+    for each in ("alone", "duel"):
+        (tmp_path / each).mkdir()
+    judged(tmp_path / "alone", sampler=type("Counted", (Refusing,), {"watches": 1_000}))
+    alone = Refusing.started
+    events, _ = judged(tmp_path / "duel", sampler=type("After", (Refusing,), {"watches": alone}), **RIVAL)
+
+    assert accepted(events).timing.audit.level is TrustLevel.WITNESSED
+    assert (duel_of(events).verdict, "999" in duel_of(events).rival_message) == ("not_held", True)
 
 
 def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path) -> None:
