@@ -314,6 +314,7 @@ def served(github: FakeGitHub) -> Iterator[FakeGitHub]:
     """Serve it on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = 5  # of a connection on which nothing comes: a client may keep it
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # headers and body in one packet: a second one waits 40 ms for the first one's receipt
 

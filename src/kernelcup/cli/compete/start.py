@@ -115,6 +115,8 @@ def skill_text(found: Brief, file: str, root: Any) -> str:
 def help_of(context: Any, words: list[str]) -> str:
     """Return the help of the command with these words. Raise ``KeyError`` for one that is gone."""
     for word in words:
-        command = context.command.commands[word]
+        command = context.command.get_command(context, word)
+        if command is None:
+            raise KeyError(word)
         context = typer.Context(command, info_name=word, parent=context)
     return str(context.get_help())
