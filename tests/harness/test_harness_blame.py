@@ -178,9 +178,8 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
-    assert (
-        "cannot start on this machine: ModuleNotFoundError: No module named 'no_such_library'"
-        in report.message
+    assert report.message.endswith(
+        "at eval.py:2: without the submission, too\nModuleNotFoundError: No module named 'no_such_library'"
     )
 
 

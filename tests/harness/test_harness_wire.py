@@ -848,7 +848,7 @@ def test_a_class_is_found_by_its_dotted_name() -> None:
         ({"k": "dict", "v": [[{"k": "tuple", "v": []}, {"k": "none"}]]}, "a key that is no scalar"),
         (
             functools.reduce(
-                lambda node, _: {"k": "list", "v": [node]}, range(wire.MAX_DEPTH), {"k": "none"}
+                lambda node, _: {"k": "list", "v": [node]}, range(wire.MAX_DEPTH + 1), {"k": "none"}
             ),
             "too deep",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -20,6 +21,7 @@ from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
+    Reason,
     RunReport,
     SourceTree,
     Verdict,
@@ -64,6 +66,13 @@ def run_harness(spec: JobSpec) -> RunReport:
     assert finished.returncode == 0, finished.stderr
     last = json.loads(finished.stdout.splitlines()[-1])
     return from_json(RunReport, last["report"])
+
+
+def as_if_idle(report: RunReport) -> RunReport:
+    """Return a report with the verdict that an idle machine gives: tests may keep it busy."""
+    if report.reason is not Reason.BUSY:
+        return report
+    return dataclasses.replace(report, verdict=Verdict.TIME_LIMIT_EXCEEDED, reason=Reason.TIME)
 
 
 def first_bad_case(report: RunReport) -> int | None:

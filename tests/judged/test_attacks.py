@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent / "attacks"))
 
 import corpus
 from corpus import Attack
-from judging import lacks, loaded, run_harness, what_was_said
+from judging import as_if_idle, lacks, loaded, run_harness, what_was_said
 
 from kernelcup.app.submissions.redaction import redact
 from kernelcup.tasks.problem_set import check_path
@@ -52,7 +52,7 @@ def judge(attack: Attack, file: str, run: Run = run_harness) -> RunReport:
     spec = job_of(attack, file)
     key = canonical_hash(spec)
     if key not in judged:
-        judged[key] = run(spec)
+        judged[key] = as_if_idle(run(spec))
     return judged[key]
 
 
@@ -119,11 +119,11 @@ def somebody_to_talk_to() -> Iterator[None]:
 def refused_as_expected(attack: Attack, report: RunReport) -> None:
     """Check the verdict and its reason.
 
-    A wrong answer may by chance be found on a near-twin first, and tests may keep the machine busy.
+    A wrong answer may by chance be found on a near-twin first.
     """
     assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
     assert report.verdict in attack.verdicts, about(report)
-    instead = {Reason.NEAR_TWIN: Reason.DIFFERS, Reason.BUSY: Reason.TIME}.get(report.reason, report.reason)
+    instead = {Reason.NEAR_TWIN: Reason.DIFFERS}.get(report.reason, report.reason)
     assert {report.reason, instead} & set(attack.reasons), about(report)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
@@ -51,7 +52,7 @@ class RunEnds(Exception):
         message: What happened.
         role: The contestant that was called.
         lost: Whether that contestant is gone, and the runner knows why.
-        used_s: Seconds spent waiting for the submission, if the stage's time was up.
+        used_s: Seconds spent waiting for the submission; None unless the stage's time was up.
     """
 
     def __init__(
@@ -73,12 +74,36 @@ class RunEnds(Exception):
         self.used_s = used_s
 
 
+CANNOT_TELL = "it cannot be told whether the submission or the task is at fault"
+
+
+def by_exclusion(own: RunEnds | None, fails_alone: Callable[[], bool], text: str) -> RunEnds:
+    """Return the verdict on a step that has failed. The only way to blame a task for a step with a submission in it.
+
+    Args:
+        own: The submission's verdict; None unless a frame, a verdict or a limit is its own.
+        fails_alone: Whether the same step fails in the same way without the submission.
+        text: What happened.
+    """
+    if own is not None:
+        return own
+    if fails_alone():
+        return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, f"{text}: without the submission, too")
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.UNDECIDED, f"{text}; {CANNOT_TELL}")
+
+
 def of_channel(
-    error: Exception, stage: Stage, used_s: float, called: PlannedCase | None, longest_s: float = math.inf
+    error: Exception,
+    stage: Stage,
+    used_s: float,
+    called: PlannedCase | None,
+    longest_s: float = math.inf,
+    *,
+    took_s: float = 0.0,
 ) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it.
 
-    ``longest_s`` is what the call might take, infinite if its stage is over.
+    ``longest_s`` is what the call might take, infinite if its stage is over; ``took_s`` what the stage has taken.
     """
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
@@ -88,7 +113,7 @@ def of_channel(
         text = f"a call did not end within {longest_s:.3g} s{case}"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage.name, stage.limit_s, used_s, case=case, role=role)
+        return time_is_up(stage.name, stage.limit_s, used_s, took_s - used_s, case=case, role=role)
     if isinstance(error, Forged):
         text = f"its times cannot be right: {error}{case}"
         return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text, role=role)
@@ -103,29 +128,34 @@ def time_is_up(
     name: StageName,
     limit_s: float,
     used_s: float,
+    own_s: float,
     *,
     lost_s: float = 0.0,
     case: str = "",
     role: str = SUBMISSION,
 ) -> RunEnds:
-    """Blame the side that used the time: a slow generator or reference is not the submission's fault.
+    """Return whose fault it is that a stage's time is up: the submission's, if it used at least half of the limit.
 
     Args:
         name: The stage.
         limit_s: Its time limit.
         used_s: Spent waiting for the submission.
-        lost_s: Lost by the judge because the submission's processes ran beside the calls.
+        own_s: The rest of what the stage took: that of the task's own code.
+        lost_s: Lost of that rest because the submission's processes ran beside the calls.
         case: The case at which the time was up, for the message.
         role: The contestant that was called.
     """
     text = f"the {name.value} stage took longer than {limit_s:g} s{case}"
-    if used_s >= limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    if used_s + lost_s >= limit_s / 2:
-        text += f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
-    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose, used_s=used_s)
+    beside = (
+        f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
+    )
+    late = text if used_s >= limit_s / 2 else text + beside
+    own = RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, late, role=role, used_s=used_s)
+    is_its_own = used_s + lost_s >= limit_s / 2
+    text += f", of which the submission used {used_s:.1f} s and the task's own code {own_s:.1f} s"
+    end = by_exclusion(own if is_its_own else None, lambda: own_s - lost_s >= limit_s, text)
+    end.role, end.used_s = role, used_s
+    return end
 
 
 def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | None:
