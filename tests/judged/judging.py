@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -21,7 +20,6 @@ from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
-    Reason,
     RunReport,
     SourceTree,
     Verdict,
@@ -30,6 +28,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.submission.cuda.libraries import find_nvcc
+from warm_harness import IDLE_HARNESS
 
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 SINGLE_FILE = "reference_code.py"
@@ -54,9 +53,9 @@ def loaded(folder: Path) -> Task:
 
 
 def run_harness(spec: JobSpec) -> RunReport:
-    """Run ``python -m kernelcup_harness -`` and return its report."""
+    """Run the harness in a process of its own and return its report."""
     finished = subprocess.run(
-        [sys.executable, "-m", "kernelcup_harness", "-"],
+        [*IDLE_HARNESS, "-"],
         input=dumps(spec),
         capture_output=True,
         text=True,
@@ -66,13 +65,6 @@ def run_harness(spec: JobSpec) -> RunReport:
     assert finished.returncode == 0, finished.stderr
     last = json.loads(finished.stdout.splitlines()[-1])
     return from_json(RunReport, last["report"])
-
-
-def as_if_idle(report: RunReport) -> RunReport:
-    """Return a report with the verdict that an idle machine gives: tests may keep it busy."""
-    if report.reason is not Reason.BUSY:
-        return report
-    return dataclasses.replace(report, verdict=Verdict.TIME_LIMIT_EXCEEDED, reason=Reason.TIME)
 
 
 def first_bad_case(report: RunReport) -> int | None:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent / "attacks"))
 
 import corpus
 from corpus import Attack
-from judging import as_if_idle, lacks, loaded, run_harness, what_was_said
+from judging import lacks, loaded, run_harness, what_was_said
 
 from kernelcup.app.submissions.redaction import redact
 from kernelcup.tasks.problem_set import check_path
@@ -52,7 +52,7 @@ def judge(attack: Attack, file: str, run: Run = run_harness) -> RunReport:
     spec = job_of(attack, file)
     key = canonical_hash(spec)
     if key not in judged:
-        judged[key] = as_if_idle(run(spec))
+        judged[key] = run(spec)
     return judged[key]
 
 

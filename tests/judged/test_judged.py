@@ -26,7 +26,6 @@ import pytest
 from judging import (
     EXAMPLES,
     QUICK_RULES,
-    as_if_idle,
     as_sent,
     first_bad_case,
     lacks,
@@ -157,7 +156,7 @@ def cases() -> list[Any]:
 def test_the_verdict_is_the_expected_one(expected: Expectation, warm: Run) -> None:
     if missing := lacks(expected.file):
         pytest.skip(f"needs {missing}")
-    report = as_if_idle(judge(expected, warm))
+    report = judge(expected, warm)
     about = f"{what_was_said(report)}\n{report.stderr.text}\nseed {report.secret_seed}"
     assert report.verdict is expected.verdict, about
     assert report.harness is expected.harness
