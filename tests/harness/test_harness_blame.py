@@ -17,7 +17,7 @@ from inside import cases, judged, last_end
 from kernelcup_harness.core import requests
 from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.check import Checks
-from kernelcup_harness.core.verdict import CANNOT_TELL, MachineFailed, RunEnds, by_exclusion, of_machine
+from kernelcup_harness.core.verdict import MachineFailed, RunEnds, of_ours
 from kernelcup_harness.device import memory
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     Work,
     for_participants,
 )
+from kernelcup_harness.run.blame import CANNOT_TELL, by_exclusion
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import FROM_JUDGE
@@ -54,15 +55,17 @@ def reserved(*, held: int) -> memory.Reservation:
 def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
     failed = MachineFailed("the timer failed")
     failed.__cause__ = cause
-    blamed = of_machine(failed, "it failed", reserved(held=60))
+    blamed = of_ours(failed, "it failed", reserved(held=60), Reason.MACHINE)
     assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
     assert "leaves too little" in blamed.message
-    modest = of_machine(failed, "it failed", reserved(held=20))
+    modest = of_ours(failed, "it failed", reserved(held=20), Reason.MACHINE)
     assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
 
 
 def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
-    assert of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
+    assert (
+        of_ours(ValueError("a bug"), "it failed", reserved(held=60), Reason.MACHINE).reason is Reason.MACHINE
+    )
 
 
 @pytest.mark.parametrize("fails", ["the timer", "the judge"])

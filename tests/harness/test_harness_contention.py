@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
-from kernelcup_harness.core.verdict import time_is_up
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import Mode, Reason, StageName, Verdict
 from kernelcup_harness.run import overruns
+from kernelcup_harness.run.blame import time_is_up
 from kernelcup_harness.run.overruns import Contention, Overruns
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.messages import StageEnds
@@ -124,7 +124,7 @@ def test_the_systems_figures_are_read() -> None:
 def test_a_stage_is_the_tasks_fault_only_if_its_own_code_takes_too_long_alone(
     used_s: float, own_s: float, lost_s: float, whose: str
 ) -> None:
-    end = time_is_up(StageName.TEST, 10.0, used_s, own_s, lost_s=lost_s)
+    end = time_is_up("late", 10.0, used_s, own_s, lost_s)
     assert (end.verdict, end.reason) == WHOSE[whose]
 
 
@@ -148,16 +148,15 @@ def overruns_after(lost_s: float, machine: Machine) -> Overruns:
 def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
     lost_s: float, verdict: Verdict, machine: Machine
 ) -> None:
-    ends = time_is_up(StageName.TEST, 10.0, 0.5, 10.5)
     end = StageEnds(
         name=StageName.TEST,
-        verdict=ends.verdict,
-        reason=ends.reason,
-        message=str(ends),
+        verdict=Verdict.TIME_LIMIT_EXCEEDED,
+        reason=Reason.TIME,
+        message="late",
         role="submission",
         met_hidden=False,
         lost=False,
-        used_s=ends.used_s,
+        used_s=0.5,
     )
     assert overruns_after(lost_s, machine).end(end).verdict is verdict
 

@@ -221,7 +221,7 @@ ADVICE = (
 def test_on_a_busy_machine_a_time_limit_is_nobodys_verdict() -> None:
     record = Record(quick_spec(HONEST), "", lambda _event: None)
     late(record, ADVICE)
-    assert record.excuse(lambda: "the machine was busy: 5 ms")
+    assert empty_call.excuse(record, lambda: "the machine was busy: 5 ms")
     report = record.report(secret=b"", duration_s=1.0)
     expected = "not measured: case 0 has 3 of the 16 samples: 0.9 s of it the calls alone; the machine was busy: 5 ms"
     (case,) = report.stages[0].cases
@@ -233,7 +233,7 @@ def test_on_a_busy_machine_a_time_limit_is_nobodys_verdict() -> None:
 def test_on_an_idle_machine_a_time_limit_is_the_submissions() -> None:
     record = Record(quick_spec(HONEST), "", lambda _event: None)
     late(record, ADVICE)
-    assert not record.excuse(lambda: "")
+    assert not empty_call.excuse(record, lambda: "")
     report = record.report(secret=b"", duration_s=1.0)
     assert (report.reason, report.message) == (Reason.TIME, ADVICE)
 
@@ -245,7 +245,7 @@ def test_the_machine_is_asked_about_time_limits_only() -> None:
     record = Record(quick_spec(HONEST), "", lambda _event: None)
     record.begin(StageName.TEST, 180.0, 1)
     record.end(Verdict.WRONG_ANSWER, Reason.DIFFERS, "wrong")
-    record.excuse(never)
+    empty_call.excuse(record, never)
     assert record.report(secret=b"", duration_s=1.0).reason is Reason.DIFFERS
 
 

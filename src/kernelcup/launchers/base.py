@@ -10,15 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, UnfitDevice
-from kernelcup_harness.protocol import (
-    PROTOCOL_VERSION,
-    DeviceFacts,
-    JobSpec,
-    Mode,
-    RunReport,
-    SandboxPolicy,
-    stages_s,
-)
+from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, Mode, RunReport, SandboxPolicy
 
 Event = dict[str, Any]
 """An event that the harness reports while it works, unchanged, or one of the next two of a launcher."""
@@ -246,6 +238,17 @@ class KeepsGpus(Protocol):
 START_S = 480.0
 """Time beyond the limits of the stages. The harness itself allows 120 s for a start, another 120 s for the first
 import of PyTorch, and 30 s more than its limit for each of up to seven steps."""
+
+
+def stages_s(spec: JobSpec) -> float:
+    """Return the sum of the limits of a job's steps; a build and an import have the same limit."""
+    limits = spec.limits
+    # A profile takes three runs at most, and waits as long for ncu's report.
+    profile_s = 5 * limits.profile_s if spec.mode is Mode.PROFILE else 0.0
+    # Public cases, then hidden ones in a process of their own.
+    parts = 2 if spec.hidden_tests or spec.hidden_benchmarks else 1
+    calls_s = limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s
+    return limits.import_s + parts * calls_s + profile_s
 
 
 def limit_s(spec: JobSpec) -> float:

@@ -63,11 +63,6 @@ class Deadline:
         """Begin a stage."""
         self._limit_s, self._until = limit_s, time.monotonic() + limit_s
 
-    @property
-    def took_s(self) -> float:
-        """Seconds since the stage began."""
-        return self._limit_s + time.monotonic() - self._until
-
     def remaining(self, form: Form | None = None, *, calls: int = 1, may_compile: bool = False) -> float:
         """Return the seconds left of the stage, at most those that calls may take whose answers have a form."""
         self.longest_s = math.inf
@@ -232,8 +227,7 @@ class Judge:
             waited_s += sum(clock.waited_s for clock in self._job.clocks.values())
             called, longest_s = calls.case if calls is not None else None, self._job.deadline.longest_s
             longest_s = longest_s if self._job.deadline.remaining() else math.inf
-            took_s = self._job.deadline.took_s
-            raise of_channel(error, stage, waited_s, called, longest_s, took_s=took_s) from error
+            raise of_channel(error, stage, waited_s, called, longest_s) from error
         except Exception as error:
             ends = of_others(error, self._job.reservation)
             if ends is None:

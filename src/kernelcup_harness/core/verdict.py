@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Protocol
 
 from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
-from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.enums import Reason, Verdict
 from kernelcup_harness.protocol.spec import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
@@ -74,36 +73,12 @@ class RunEnds(Exception):
         self.used_s = used_s
 
 
-CANNOT_TELL = "it cannot be told whether the submission or the task is at fault"
-
-
-def by_exclusion(own: RunEnds | None, fails_alone: Callable[[], bool], text: str) -> RunEnds:
-    """Return the verdict on a step that has failed. The only way to blame a task for a step with a submission in it.
-
-    Args:
-        own: The submission's verdict; None unless a frame, a verdict or a limit is its own.
-        fails_alone: Whether the same step fails in the same way without the submission.
-        text: What happened.
-    """
-    if own is not None:
-        return own
-    if fails_alone():
-        return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, f"{text}: without the submission, too")
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.UNDECIDED, f"{text}; {CANNOT_TELL}")
-
-
 def of_channel(
-    error: Exception,
-    stage: Stage,
-    used_s: float,
-    called: PlannedCase | None,
-    longest_s: float = math.inf,
-    *,
-    took_s: float = 0.0,
+    error: Exception, stage: Stage, used_s: float, called: PlannedCase | None, longest_s: float = math.inf
 ) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it.
 
-    ``longest_s`` is what the call might take, infinite if its stage is over; ``took_s`` what the stage has taken.
+    ``longest_s`` is what the call might take, infinite if its stage is over: the runner decides whose fault that is.
     """
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
@@ -113,49 +88,22 @@ def of_channel(
         text = f"a call did not end within {longest_s:.3g} s{case}"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage.name, stage.limit_s, used_s, took_s - used_s, case=case, role=role)
+        text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s{case}"
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role, used_s=used_s)
     if isinstance(error, Forged):
         text = f"its times cannot be right: {error}{case}"
         return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text, role=role)
+    reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
+    return of_silence(error, role, case, reason)
+
+
+def of_silence(error: Exception, role: str, case: str = "", reason: Reason = Reason.PROTOCOL) -> RunEnds:
+    """Return the verdict for a contestant that broke the protocol, for ``reason``, or has ended."""
     if isinstance(error, BrokenProtocol):
-        reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
-        text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, reason, text, role=role)
+        return RunEnds(
+            Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}", role=role
+        )
     return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", role=role, lost=True)
-
-
-def time_is_up(
-    name: StageName,
-    limit_s: float,
-    used_s: float,
-    own_s: float,
-    *,
-    lost_s: float = 0.0,
-    case: str = "",
-    role: str = SUBMISSION,
-) -> RunEnds:
-    """Return whose fault it is that a stage's time is up: the submission's, if it used at least half of the limit.
-
-    Args:
-        name: The stage.
-        limit_s: Its time limit.
-        used_s: Spent waiting for the submission.
-        own_s: The rest of what the stage took: that of the task's own code.
-        lost_s: Lost of that rest because the submission's processes ran beside the calls.
-        case: The case at which the time was up, for the message.
-        role: The contestant that was called.
-    """
-    text = f"the {name.value} stage took longer than {limit_s:g} s{case}"
-    beside = (
-        f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
-    )
-    late = text if used_s >= limit_s / 2 else text + beside
-    own = RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, late, role=role, used_s=used_s)
-    is_its_own = used_s + lost_s >= limit_s / 2
-    text += f", of which the submission used {used_s:.1f} s and the task's own code {own_s:.1f} s"
-    end = by_exclusion(own if is_its_own else None, lambda: own_s - lost_s >= limit_s, text)
-    end.role, end.used_s = role, used_s
-    return end
 
 
 def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | None:
@@ -166,26 +114,23 @@ def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | No
     from kernelcup_harness.wire.values import CannotCarry
 
     if isinstance(error, MachineFailed):
-        return of_machine(error, str(error), reservation)
+        return of_ours(error, str(error), reservation, Reason.MACHINE)
     if isinstance(error, TaskFault):
-        return of_task(error.__cause__, str(error), reservation)
+        return of_ours(error.__cause__, str(error), reservation)
     if isinstance(error, CannotCarry):
         text = f"the task's {error}; docs/reference/task-format.md#values lists what can"
         return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
     if isinstance(error, OutOfMemoryError):
-        return of_task(error, f"the judge ran out of device memory: {error}", reservation)
+        return of_ours(error, f"the judge ran out of device memory: {error}", reservation)
     # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
     return for_memory(error, reservation) if isinstance(error, RuntimeError) else None
 
 
-def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Return the verdict for a failure of the task's code: the contestant's fault if it holds all the memory."""
-    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
-
-
-def of_machine(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Return the verdict for a failed process of the harness: the contestant's fault if it holds all the memory."""
-    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+def of_ours(
+    cause: BaseException | None, text: str, reservation: Reservation | None, reason: Reason = Reason.TASK
+) -> RunEnds:
+    """Return the verdict for failed code of a task, or of the harness: the contestant's if it holds all the memory."""
+    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, reason, text)
 
 
 def for_memory(cause: BaseException | None, reservation: Reservation | None) -> RunEnds | None:
@@ -226,7 +171,4 @@ def of_import(error: Exception, timeout_s: float, role: str = SUBMISSION) -> Run
     if isinstance(error, ChannelTimeout):
         text = f"importing the submission took longer than {timeout_s:g} s"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    if isinstance(error, BrokenProtocol):
-        text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text, role=role)
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, LOST, role=role, lost=True)
+    return of_silence(error, role)

@@ -352,7 +352,6 @@ def kill_descendants(
     keep running with everything that they have started.
     """
     for number_of_round in range(rounds):
-        # On a busy machine a killed process takes a while to be gone.
         time.sleep(0.001 * ((1 << min(number_of_round, 6)) - 1))
         family = parents()  # read once for all: kept processes may start something at any moment
         kept = {*spare, *keep, *(pid for each in keep for pid in below(each, family))}

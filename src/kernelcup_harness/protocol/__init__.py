@@ -85,6 +85,5 @@ from kernelcup_harness.protocol.spec import (
     Work,
     check_spec,
     is_pattern,
-    stages_s,
 )
 from kernelcup_harness.protocol.tracebacks import for_participants

@@ -345,14 +345,3 @@ def is_pattern(text: str) -> bool:
     except (re.error, RecursionError, OverflowError):
         return False
     return len(text) <= 200 and "\0" not in text
-
-
-def stages_s(spec: JobSpec) -> float:
-    """Return the sum of the limits of a job's steps; a build and an import have the same limit."""
-    limits = spec.limits
-    # A profile takes three runs at most, and waits as long for ncu's report.
-    profile_s = 5 * limits.profile_s if spec.mode is Mode.PROFILE else 0.0
-    # Public cases, then hidden ones in a process of their own.
-    parts = 2 if spec.hidden_tests or spec.hidden_benchmarks else 1
-    calls_s = limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s
-    return limits.import_s + parts * calls_s + profile_s

@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from kernelcup_harness.core.verdict import RunEnds, time_is_up
+from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import StageName, Verdict
+from kernelcup_harness.run.blame import time_is_up
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.workers import JUDGE, USER_CODE, Workers
 from kernelcup_harness.wire.messages import StageEnds
@@ -41,21 +41,22 @@ class Overruns:
         self._contention.look()
 
     def end(self, end: StageEnds) -> StageEnds:
-        """Return the end of a stage; a submission that kept the judge from its work is to blame."""
-        if end.used_s is None or end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+        """Return the end of a stage with whose fault it is if its time was up."""
+        if end.used_s is None:
             return end
         self.look()
-        blame = self._time_is_up(end.name, end.used_s)
+        blame = self._blame(end.message, end.used_s)
         return dataclasses.replace(end, verdict=blame.verdict, reason=blame.reason, message=blame.message)
 
     def fail(self, record: Record) -> None:
         """Record that the judge did not end its work in time, although no call was due."""
-        blame = self._time_is_up(record.stage, 0.0)
-        record.fail(record.stage, blame.verdict, blame.reason, blame.message, is_late=True)
+        blame = self._blame(f"the {record.stage.value} stage took longer than {self._limit_s:g} s", 0.0)
+        record.late.add(record.stage)
+        record.fail(record.stage, blame.verdict, blame.reason, blame.message)
 
-    def _time_is_up(self, name: StageName, used_s: float) -> RunEnds:
+    def _blame(self, text: str, used_s: float) -> RunEnds:
         own_s = time.monotonic() - self._began - used_s
-        return time_is_up(name, self._limit_s, used_s, own_s, lost_s=self._contention.lost_s)
+        return time_is_up(text, self._limit_s, used_s, own_s, self._contention.lost_s)
 
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")

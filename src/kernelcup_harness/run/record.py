@@ -96,8 +96,8 @@ class Record:
         self.no_origins = ""
         self.found: list[Finding] = []
         """Findings of audits that hold the run back, however it ends."""
-        self._late: set[StageName] = set()
-        """The stages that ended because their time was up, whoever is to blame for it."""
+        self.late: set[StageName] = set()
+        """The stages whose time was up, whoever is to blame for it."""
         self.phases: dict[str, float] = {}
         """Seconds by phase. Parallel phases overlap."""
 
@@ -128,8 +128,8 @@ class Record:
             case CaseEnds():
                 self.case(message.case)
             case StageEnds():
-                ends = message.verdict, message.reason, message.message
-                self.end(*ends, met_hidden=message.met_hidden, is_late=message.used_s is not None)
+                self.late |= {message.name} if message.used_s is not None else set()
+                self.end(message.verdict, message.reason, message.message, met_hidden=message.met_hidden)
             case SampleTaken():
                 told = {"stage": message.stage.value, "case": message.case, "samples": message.samples}
                 self._on_event({"event": "sample", **told})
@@ -194,15 +194,7 @@ class Record:
         score = result.timing.score_ns if result.timing is not None else None
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
-    def end(
-        self,
-        verdict: Verdict,
-        reason: Reason,
-        message: str,
-        *,
-        met_hidden: bool = False,
-        is_late: bool = False,
-    ) -> None:
+    def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
         """Close the current stage. Its cases are reported in the order of the task.
 
         A stage with a wrong case ends with it: what follows a wrong answer, or hides it, changes nothing. A task's own
@@ -210,12 +202,10 @@ class Record:
         """
         assert self._open is not None
         stage, self._open = self._open, None
-        self._late |= {stage.name} if is_late or verdict is Verdict.TIME_LIMIT_EXCEEDED else set()
         wrong = next((case for case in stage.cases if case.verdict is Verdict.WRONG_ANSWER), None)
         is_partial = self._spec.partial and verdict is Verdict.ACCEPTED
         judged = self._spec.harness is HarnessKind.STANDARD and not is_partial
         if judged and wrong is not None and verdict is not Verdict.WRONG_ANSWER:
-            self._late.discard(stage.name)
             verdict, reason, message = wrong.verdict, wrong.reason, wrong.message
             met_hidden = wrong.met_hidden
         report = StageReport(
@@ -243,29 +233,12 @@ class Record:
         own = self._spec.sources if self._spec.harness is HarnessKind.OWN else ()
         return for_participants(message, own)
 
-    def fail(
-        self, name: StageName, verdict: Verdict, reason: Reason, message: str, *, is_late: bool = False
-    ) -> None:
+    def fail(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
         """Close the current stage, or ``name``, with a verdict against it."""
         if self._open is None:
             self.begin(name, 0.0, 0)
         # The text may have been written by the judge, which knows all cases.
-        self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec), is_late=is_late)
-
-    def excuse(self, trouble: Callable[[], str]) -> bool:
-        """Return whether the machine was busy when a time limit was exceeded, and record that nothing was measured."""
-        text = trouble() if self._late else ""
-
-        def excused(each: Any) -> Any:
-            told = f"not measured: {each.message.partition('. ')[0]}; {text}"
-            return dataclasses.replace(each, verdict=Verdict.INTERNAL_ERROR, reason=Reason.BUSY, message=told)
-
-        for number, stage in enumerate(self.stages):
-            if text and stage.name in self._late:
-                late = Verdict.TIME_LIMIT_EXCEEDED
-                cases = [excused(case) if case.verdict is late else case for case in stage.cases]
-                self.stages[number] = dataclasses.replace(excused(stage), cases=cases)
-        return bool(text)
+        self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""

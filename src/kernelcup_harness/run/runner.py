@@ -29,7 +29,6 @@ from kernelcup_harness.protocol import (
     Verdict,
     device_of,
     seeds,
-    stages_s,
 )
 from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
@@ -56,12 +55,13 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
     """
     processes.adopt_orphans()
     began, judged = time.monotonic(), 0
-    until = began + stages_s(spec)
+    limits = spec.limits
+    until = began + limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s
     while True:
         judged, last = judged + 1, time.monotonic()
         record, secret = judged_once(spec, on_event, ahead if judged == 1 else None)
         # Not before: a submission must not be able to keep the machine busy.
-        is_busy = record.excuse(empty_call.trouble)
+        is_busy = empty_call.excuse(record, empty_call.trouble)
         now = time.monotonic()
         # Its seconds count, and what an audit has found must not be lost.
         if not is_busy or judged == MOST_JUDGED or record.found or 2 * now - last > until:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import compilers, step, store
-from kernelcup_harness.core.verdict import RunEnds, by_exclusion
+from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import (
@@ -33,15 +33,16 @@ from kernelcup_harness.protocol import (
     seeds,
 )
 from kernelcup_harness.protocol.source import ROOT
+from kernelcup_harness.run.blame import by_exclusion
 from kernelcup_harness.run.record import Record, standard_error
 from kernelcup_harness.run.task_harness_results import (
-    FRAME,
-    Ending,
+    NOTHING_SUBMITTED,
+    STAND_IN,
+    Frame,
     Invocation,
-    Reading,
     ResultPipe,
-    has_begun,
-    how_it_ended,
+    ending,
+    last_frame,
     reason_of,
 )
 from kernelcup_harness.submission import languages
@@ -70,22 +71,6 @@ if os.environ.get("KERNELCUP_EMULATED") == "1":
     emulation.install()
     inline.install()
 """
-
-
-Frame = tuple[str, str]
-NOTHING_SUBMITTED = "nothing is submitted"
-STAND_IN = """\
-import os
-
-try:
-    from {module} import ref_kernel as custom_kernel
-except BaseException:
-
-    def custom_kernel(*data, **more):
-        os.write(2, b"{told}\\n")
-        raise RuntimeError("{told}")
-"""
-"""Takes the submission's place: the reference, else what says that it was called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +167,7 @@ class OwnHarness:
         for invocation in invocations:
             end = self._invoke(invocation, deadline)
             if end is not None:
-                self._record.end(end.verdict, end.reason, end.message, is_late=end.used_s is not None)
+                self._record.end(end.verdict, end.reason, end.message)
                 return False
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
@@ -199,33 +184,22 @@ class OwnHarness:
             return RunEnds(Verdict.REJECTED, Reason.OWN_HARNESS, text)
         child, results = self._call(invocation, laid, deadline)
         self._keep_output(child)
-        verdict, text = self._ending(invocation, child, results, self._record)
+        verdict, text = ending(self._spec, invocation, child, results, self._record)
         if verdict is Verdict.ACCEPTED:
             return None
         log, own = standard_error(child).text.strip(), None
         if verdict is not None:
-            own = RunEnds(verdict, reason_of(verdict), text)
-            own.reason = (
-                Reason.KILLED if child.was_killed() and verdict is Verdict.RUNTIME_ERROR else own.reason
-            )
+            is_killed = child.was_killed() and verdict is Verdict.RUNTIME_ERROR
+            own = RunEnds(verdict, Reason.KILLED if is_killed else reason_of(verdict), text)
+        elif child.wait(0.0) == NOT_COMPILED:
+            # Something has ended the compiler: the processors are asked, as for a time limit.
+            self._record.late.add(invocation.stage)
         frame = last_frame(log)
         at = f", at {':'.join(frame)}" if frame[0] in self._spec.sources else ""
         end = by_exclusion(own, lambda: self._alone(invocation, deadline) == (text, frame), text + at)
-        if verdict is None and child.wait(0.0) == NOT_COMPILED:
-            end.used_s = (
-                0.0  # a compiler that something has ended: the processors are asked, as for a time limit
-            )
         if log and verdict is not Verdict.WRONG_ANSWER:
             end.message += f"\n{log[-4096:]}"
         return end
-
-    def _ending(
-        self, invocation: Invocation, child: processes.Child, results: dict[str, str], record: Record
-    ) -> Ending:
-        """Record the cases of a call that has ended, and return its verdict."""
-        begun, files = has_begun(results), self._spec.submission.files
-        end = how_it_ended(child, self._spec.limits, self._memory_bytes, begun=begun, files=files)
-        return Reading(invocation, results, record).verdict(end)
 
     def _alone(self, invocation: Invocation, deadline: float) -> tuple[str, Frame] | None:
         """Return how the harness fails with :data:`STAND_IN` in the submission's place, and its last frame.
@@ -236,13 +210,15 @@ class OwnHarness:
             return None
         stand_in = STAND_IN.format(module=self._spec.reference_module, told=NOTHING_SUBMITTED)
         built, self._built = self._built, None
-        child, results = self._call(
-            invocation, self._lay_out(invocation.cases, submission=stand_in), deadline
-        )
+        try:
+            laid = self._lay_out(invocation.cases, submission=stand_in)
+        except OSError:
+            return None
+        child, results = self._call(invocation, laid, deadline)
         self._built = built
         spare = Record(self._spec, "", lambda _event: None)
         spare.begin(invocation.stage, invocation.limit_s, len(invocation.cases))
-        verdict, text = self._ending(invocation, child, results, spare)
+        verdict, text = ending(self._spec, invocation, child, results, spare)
         log = standard_error(child).text
         is_called = any(NOTHING_SUBMITTED in each for each in (log, *results.values()))
         return None if verdict is not None or is_called else (text, last_frame(log))
@@ -377,11 +353,6 @@ def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[s
         "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else memory_bytes),
         "KERNELCUP_HARNESS": str(ROOT),
     }
-
-
-def last_frame(log: str) -> Frame:
-    """Return file and line of the last frame in a log, empty if there is none."""
-    return next(reversed(FRAME.findall(log)), ("", ""))
 
 
 def numbered(public: list[Parameters], hidden: list[Parameters]) -> list[tuple[int, Parameters, bool]]:

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation import job_environment, processes
 from kernelcup_harness.protocol import (
     CaseResult,
+    JobSpec,
     Limits,
     Parameters,
     Reason,
@@ -32,6 +33,21 @@ MAX_MESSAGE = 16 << 10
 CHECK_FAILED = "the task's own harness reports that the check failed"
 
 FRAME = re.compile(r'^ *File "(.+?)", line (\d+)', re.MULTILINE)
+
+Frame = tuple[str, str]
+NOTHING_SUBMITTED = "nothing is submitted"
+STAND_IN = """\
+import os
+
+try:
+    from {module} import ref_kernel as custom_kernel
+except BaseException:
+
+    def custom_kernel(*data, **more):
+        os.write(2, b"{told}\\n")
+        raise RuntimeError("{told}")
+"""
+"""Takes the submission's place: the reference, else what says that it was called."""
 
 # The verdicts of the contract's exit codes; every other code is a crash.
 EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
@@ -287,3 +303,17 @@ def how_it_ended(
     if is_its_own or child.was_killed():
         return Verdict.RUNTIME_ERROR, text
     return None, text if begun else NOT_BEGUN_EXITS.get(code, text)
+
+
+def ending(
+    spec: JobSpec, invocation: Invocation, child: processes.Child, results: dict[str, str], record: Record
+) -> Ending:
+    """Record the cases of a call that has ended, and return its verdict."""
+    memory_bytes, files = job_environment.memory_limit(spec), spec.submission.files
+    end = how_it_ended(child, spec.limits, memory_bytes, begun=has_begun(results), files=files)
+    return Reading(invocation, results, record).verdict(end)
+
+
+def last_frame(log: str) -> Frame:
+    """Return file and line of the last frame in a log, empty if there is none."""
+    return next(reversed(FRAME.findall(log)), ("", ""))

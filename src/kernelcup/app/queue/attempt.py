@@ -232,7 +232,6 @@ class Attempt:
                 logger.exception("job %d: this should not happen", job.id)
             else:
                 logger.warning("job %d: %s: %s", job.id, type(error).__name__, error)
-            # The log has the rest.
             reason = for_participants(f"{type(error).__name__}: {error}")
             if not isinstance(error, LaunchLost | LaunchCancelled):
                 return self._failed(reason)
@@ -277,7 +276,6 @@ class Attempt:
             check_result(self._order, launched)
         verdict, reason = launched.report.verdict, launched.report.reason
         lost = (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED)
-        # What was not measured on a busy machine was judged again there.
         faulty = (verdict is Verdict.INTERNAL_ERROR and reason is not Reason.BUSY) or reason is Reason.KILLED
         is_first = lifecycle.attempts(self.lease.job) == 1 < self._max_attempts
         # Findings of a measurement must not be lost by trying again.

@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 from kernelcup.domain import Language
 from kernelcup.errors import LaunchCancelled
-from kernelcup.launchers.base import COMPILED, COMPILING, Event
+from kernelcup.launchers.base import COMPILED, COMPILING, Event, stages_s
 from kernelcup.launchers.local.harness_output import read_output
 from kernelcup.launchers.local.warm_runners import CORES_TO_SPARE, cold
-from kernelcup_harness.protocol import HarnessKind, JobSpec, RunReport, stages_s
+from kernelcup_harness.protocol import HarnessKind, JobSpec, RunReport
 
 RETRY_S = 0.1
 

@@ -21,6 +21,7 @@ from kernelcup.launchers.base import (
     LauncherSettings,
     LaunchResult,
     check_report,
+    stages_s,
     with_sandbox_rule,
 )
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
@@ -41,7 +42,6 @@ from kernelcup_harness.protocol import (
     DeviceFacts,
     JobSpec,
     RunReport,
-    stages_s,
 )
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
