@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from kernelcup_harness.protocol import (
     dumps,
     from_json,
 )
+from warm_harness import IDLE_HARNESS
 
 SOURCE = Path(kernelcup_harness.__file__).parent.parent
 LONGEST_RUN_S = 600.0
@@ -110,7 +110,7 @@ def printed(report: RunReport, name: str) -> list[Any]:
 
 def command(*options: str) -> list[str]:
     """Return the command line of the harness."""
-    return [sys.executable, "-P", "-m", "kernelcup_harness", *options, "-"]
+    return [*IDLE_HARNESS, *options, "-"]
 
 
 def run(

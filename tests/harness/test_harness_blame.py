@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from inside import cases, judged, last_end
 from kernelcup_harness.core import requests
 from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.check import Checks
-from kernelcup_harness.core.verdict import MachineFailed, of_machine
+from kernelcup_harness.core.verdict import MachineFailed, RunEnds, of_ours
 from kernelcup_harness.device import memory
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
@@ -25,9 +26,11 @@ from kernelcup_harness.protocol import (
     Reason,
     Verdict,
     Work,
+    for_participants,
 )
+from kernelcup_harness.run.blame import CANNOT_TELL, by_exclusion
 from kernelcup_harness.run.record import Record
-from kernelcup_harness.wire.channel import ChannelClosed
+from kernelcup_harness.wire.channel import Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import FROM_JUDGE
 from kernelcup_harness.wire.messages import unpack_any
 
@@ -52,15 +55,17 @@ def reserved(*, held: int) -> memory.Reservation:
 def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
     failed = MachineFailed("the timer failed")
     failed.__cause__ = cause
-    blamed = of_machine(failed, "it failed", reserved(held=60))
+    blamed = of_ours(failed, "it failed", reserved(held=60), Reason.MACHINE)
     assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
     assert "leaves too little" in blamed.message
-    modest = of_machine(failed, "it failed", reserved(held=20))
+    modest = of_ours(failed, "it failed", reserved(held=20), Reason.MACHINE)
     assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
 
 
 def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
-    assert of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
+    assert (
+        of_ours(ValueError("a bug"), "it failed", reserved(held=60), Reason.MACHINE).reason is Reason.MACHINE
+    )
 
 
 @pytest.mark.parametrize("fails", ["the timer", "the judge"])
@@ -106,6 +111,52 @@ def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
     verdict, reason, message = last_end(events)
     assert (verdict, reason) == ("internal_error", "machine")
     assert "the process of the rival did not start: end of stream" in message
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_frame_that_nobody_reads_is_waited_for_like_an_answer(answers: bool) -> None:
+    ours, theirs = socket.socketpair()
+    line = requests.Line(Channel(ours, max_bytes=1 << 20))
+    with pytest.raises(ChannelTimeout):
+        line.reply({"type": "go", "leaves": "" if answers else "x" * (4 << 20)}, timeout_s=0.05)
+    assert line.waited_s >= 0.05
+    theirs.close()
+    ours.close()
+
+
+@pytest.mark.parametrize("failing", ["the submission", "the task", "nobody"])
+def test_a_failure_that_shows_nobodys_fault_is_undecided_and_says_so(failing: str) -> None:
+    own = RunEnds(Verdict.REJECTED, Reason.PROTOCOL, "its own") if failing == "the submission" else None
+    end = by_exclusion(own, lambda: failing == "the task", "it failed")
+    expected = {
+        "the submission": (Verdict.REJECTED, Reason.PROTOCOL, "its own"),
+        "the task": (Verdict.INTERNAL_ERROR, Reason.TASK, "it failed: without the submission, too"),
+        "nobody": (Verdict.RUNTIME_ERROR, Reason.UNDECIDED, f"it failed; {CANNOT_TELL}"),
+    }
+    assert (end.verdict, end.reason, end.message) == expected[failing]
+
+
+LOG = """\
+ended with code 1: Traceback (most recent call last):
+  File "/srv/app/kernelcup_harness/judge/main.py", line 3, in main
+    go(
+    ^^^
+  File "eval.py", line 4, in main
+ValueError: /srv/app/lib/x.so is not at https://a.b/c/d/e or docs/reference/y.md
+Traceback (most recent call last):
+  File "submission.py", line 7, in custom_kernel
+    torch.empty(-1)
+  File "/opt/lib/torch/__init__.py", line 9, in empty
+RuntimeError: negative
+"""
+
+
+def test_a_participant_reads_frames_of_the_submission_and_no_folders_of_the_machine() -> None:
+    assert for_participants(LOG, ["eval.py"]) == (
+        "ended with code 1: ValueError: x.so is not at https://a.b/c/d/e or docs/reference/y.md\n"
+        "Traceback (most recent call last):\n"
+        '  File "submission.py", line 7, in custom_kernel\n    torch.empty(-1)\nRuntimeError: negative\n'
+    )
 
 
 IMPOSSIBLE = [Work(bytes=1e15)]
@@ -165,6 +216,61 @@ def test_a_wrong_ranked_result_of_an_older_harness_is_a_wrong_answer() -> None:
     assert report.message == "sum is 3, not 4"
 
 
+CAUGHT = """\
+import os, sys
+with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
+    try:
+        import submission
+        submission.custom_kernel(3)
+    except Exception:
+        sys.exit(1)
+    print("test-count: 1\\ntest.0.status: pass\\ncheck: pass", file=out)
+"""
+IN_A_LIBRARY = """\
+import json, os
+import submission
+json.loads("gather")
+"""
+FORGED = """\
+import os
+os.write(2, b'Traceback (most recent call last):\\n  File "eval.py", line 3, in main\\nValueError: broken\\n')
+os._exit(1)
+"""
+REFERENCE_TASK = "def ref_kernel(data):\n    return data\n"
+UNDECIDED = (Verdict.RUNTIME_ERROR, Reason.UNDECIDED)
+TASKS = (Verdict.INTERNAL_ERROR, Reason.TASK)
+SUBMISSIONS = (Verdict.RUNTIME_ERROR, Reason.OWN_HARNESS)
+FAILS = "def custom_kernel(data):\n    data.x\n"
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(
+    ("main", "submission", "reference", "whose"),
+    [
+        pytest.param(
+            CAUGHT, FORGED, REFERENCE_TASK, UNDECIDED, id="a forged traceback that names the harness"
+        ),
+        pytest.param(
+            CAUGHT, "import os\nos._exit(1)\n", "", UNDECIDED, id="an exit that a stand-in has as well"
+        ),
+        pytest.param(CAUGHT, "import os\nos._exit(0)\n", "", UNDECIDED, id="an end without a report"),
+        pytest.param(CAUGHT.replace("sys.exit(1)", "raise"), FAILS, "", SUBMISSIONS, id="a frame"),
+        pytest.param(IN_A_LIBRARY, HONEST, "", TASKS, id="a harness that fails in a library"),
+        pytest.param(IN_A_LIBRARY, FORGED, "", UNDECIDED, id="another failure of a harness that fails"),
+        pytest.param("import submission\n", HONEST, "", TASKS, id="a harness that reports nothing"),
+        pytest.param(CAUGHT, HONEST, "", (Verdict.ACCEPTED, Reason.NONE), id="an honest one"),
+    ],
+)
+def test_a_harness_that_fails_is_to_blame_only_if_it_fails_alone_in_the_same_way(
+    main: str, submission: str, reference: str, whose: tuple[Verdict, Reason]
+) -> None:
+    sources = {"eval.py": main, "reference.py": reference}
+    report = run(own_spec(main, submission=submission, sources=sources)).report
+    assert (report.verdict, report.reason) == whose, report.message
+    told = report.message + report.stderr.text
+    assert ("Traceback" in told, "/json/" in told) == (whose == SUBMISSIONS, False)
+
+
 IMPORTS = """\
 import os
 {first}
@@ -178,9 +284,8 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
-    assert (
-        "cannot start on this machine: ModuleNotFoundError: No module named 'no_such_library'"
-        in report.message
+    assert report.message.endswith(
+        "at eval.py:2: without the submission, too\nModuleNotFoundError: No module named 'no_such_library'"
     )
 
 

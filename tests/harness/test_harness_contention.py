@@ -10,15 +10,22 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
-from kernelcup_harness.core.verdict import time_is_up
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import Mode, Reason, StageName, Verdict
 from kernelcup_harness.run import overruns
+from kernelcup_harness.run.blame import time_is_up
 from kernelcup_harness.run.overruns import Contention, Overruns
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.messages import StageEnds
 
 JUDGE, ITS_PYTHON, CONTESTANT, SPINNER = 101, 102, 201, 202
+
+
+WHOSE = {
+    "submission": (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME),
+    "task": (Verdict.INTERNAL_ERROR, Reason.TASK),
+    "nobody": (Verdict.RUNTIME_ERROR, Reason.UNDECIDED),
+}
 
 
 class Machine:
@@ -102,22 +109,27 @@ def test_the_systems_figures_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used_s", "lost_s", "verdict"),
+    ("used_s", "own_s", "lost_s", "whose"),
     [
-        (5.0, 0.0, Verdict.TIME_LIMIT_EXCEEDED),
-        (1.0, 3.0, Verdict.INTERNAL_ERROR),
-        (1.0, 4.0, Verdict.TIME_LIMIT_EXCEEDED),
-        (0.0, 5.0, Verdict.TIME_LIMIT_EXCEEDED),
+        pytest.param(5.0, 5.0, 0.0, "submission", id="half of the limit in calls"),
+        pytest.param(1.0, 9.0, 4.0, "submission", id="half of it beside them as well"),
+        pytest.param(0.0, 10.0, 5.0, "submission", id="half of it beside them"),
+        pytest.param(1.0, 10.0, 0.0, "task", id="the task's own code takes all of it"),
+        pytest.param(1.0, 12.0, 3.0, "nobody", id="it might not without what was lost"),
+        pytest.param(
+            4.0, 6.0, 0.0, "nobody", id="it would have ended in time alone: asleep for less than half"
+        ),
     ],
 )
-def test_time_that_is_lost_counts_like_time_that_is_used(
-    used_s: float, lost_s: float, verdict: Verdict
+def test_a_stage_is_the_tasks_fault_only_if_its_own_code_takes_too_long_alone(
+    used_s: float, own_s: float, lost_s: float, whose: str
 ) -> None:
-    assert time_is_up(StageName.TEST, 10.0, used_s, lost_s=lost_s).verdict is verdict
+    end = time_is_up("late", 10.0, used_s, own_s, lost_s)
+    assert (end.verdict, end.reason) == WHOSE[whose]
 
 
 def overruns_after(lost_s: float, machine: Machine) -> Overruns:
-    """Return what judges a stage of ten seconds, of which the judge has lost some."""
+    """Return what judges a stage of ten seconds that has taken eleven, of which the judge has lost some."""
 
     def member(pid: int) -> Any:
         return SimpleNamespace(child=SimpleNamespace(process=SimpleNamespace(pid=pid)))
@@ -125,6 +137,7 @@ def overruns_after(lost_s: float, machine: Machine) -> Overruns:
     workers: Any = SimpleNamespace(judge=member(JUDGE), contestants={"submission": member(CONTESTANT)})
     found = Overruns(workers)
     found.begin(10.0)
+    found._began -= 11.0
     machine.delayed_s[ITS_PYTHON] = machine.used_s[SPINNER] = lost_s
     return found
 
@@ -135,16 +148,15 @@ def overruns_after(lost_s: float, machine: Machine) -> Overruns:
 def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
     lost_s: float, verdict: Verdict, machine: Machine
 ) -> None:
-    ends = time_is_up(StageName.TEST, 10.0, 0.5)
     end = StageEnds(
         name=StageName.TEST,
-        verdict=ends.verdict,
-        reason=ends.reason,
-        message=str(ends),
+        verdict=Verdict.TIME_LIMIT_EXCEEDED,
+        reason=Reason.TIME,
+        message="late",
         role="submission",
         met_hidden=False,
         lost=False,
-        used_s=ends.used_s,
+        used_s=0.5,
     )
     assert overruns_after(lost_s, machine).end(end).verdict is verdict
 

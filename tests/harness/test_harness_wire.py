@@ -848,7 +848,7 @@ def test_a_class_is_found_by_its_dotted_name() -> None:
         ({"k": "dict", "v": [[{"k": "tuple", "v": []}, {"k": "none"}]]}, "a key that is no scalar"),
         (
             functools.reduce(
-                lambda node, _: {"k": "list", "v": [node]}, range(wire.MAX_DEPTH), {"k": "none"}
+                lambda node, _: {"k": "list", "v": [node]}, range(wire.MAX_DEPTH + 1), {"k": "none"}
             ),
             "too deep",
         ),
@@ -861,3 +861,15 @@ def test_no_answer_is_read_that_the_judge_could_not_send_on_to_its_checker(node:
             Decoder(arena, [], decode.importing_record_type, dense=True).value(node)
     finally:
         arena.close()
+
+
+def test_an_input_and_an_answer_have_the_bounds_of_a_tree_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_NODES", 10)
+    monkeypatch.setattr(decode, "MAX_NODES", 10)
+    encoder, arena = Encoder(), Arena.create(4096)
+    trees = [encoder.tree([1] * 9) for _ in range(2)]
+    decoder = Decoder(arena, encoder.table(), decode.importing_record_type, dense=False)
+    assert [decoder.value(tree) for tree in trees] == [[1] * 9] * 2
+    arena.close()
+    with pytest.raises(CannotCarry, match="more than 10 values"):
+        encoder.tree([1] * 10)

@@ -26,7 +26,7 @@ from kernelcup.app.results.common_errors import common_errors
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, AfterDeadline, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound
-from kernelcup_harness.protocol import Backend, RunReport, StageName, TrustLevel, Verdict
+from kernelcup_harness.protocol import Backend, Reason, RunReport, StageName, TrustLevel, Verdict
 
 STUDENTS = 10
 DEADLINE = NOW + timedelta(days=7)
@@ -227,6 +227,16 @@ def test_the_last_attempt_counts_if_the_rules_say_so(db, teacher) -> None:
     assert graded(db, teacher)["ada"].points == 0
     grades.set_rules(db, teacher, "gpu", "", board="week1", now=NOW)
     assert graded(db, teacher)["ada"].points == 100
+
+
+def test_what_was_not_measured_is_no_attempt_and_changes_no_grade(db, teacher) -> None:
+    make_course(db, teacher, ["ada"])
+    grades.set_rules(db, teacher, "gpu", "correct 40; attempt last", board="week1", now=NOW)
+    room = Room(db)
+    room.enter("ada", right(50.0))
+    room.enter("ada", make_report(verdict=Verdict.INTERNAL_ERROR, reason=Reason.BUSY, stages=[]))
+    ada = graded(db, teacher)["ada"]
+    assert (ada.points, ada.attempts, ada.last_verdict) == (40, 1, "accepted")
 
 
 def test_where_times_mean_nothing_only_correctness_counts(db, teacher) -> None:

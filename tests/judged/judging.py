@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.submission.cuda.libraries import find_nvcc
+from warm_harness import IDLE_HARNESS
 
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 SINGLE_FILE = "reference_code.py"
@@ -52,9 +53,9 @@ def loaded(folder: Path) -> Task:
 
 
 def run_harness(spec: JobSpec) -> RunReport:
-    """Run ``python -m kernelcup_harness -`` and return its report."""
+    """Run the harness in a process of its own and return its report."""
     finished = subprocess.run(
-        [sys.executable, "-m", "kernelcup_harness", "-"],
+        [*IDLE_HARNESS, "-"],
         input=dumps(spec),
         capture_output=True,
         text=True,

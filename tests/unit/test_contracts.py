@@ -119,6 +119,7 @@ NAMES_STATES = {
     "app/results/rejudge.py": "says of which jobs none is judged again",
     "app/results/final_order.py": "says why a duel of a final has no outcome",
     "app/boards/queries/boards.py": "counts the jobs that a rejudge repeats",
+    "app/rules/queries/gpu_uses.py": "counts what a busy machine could not measure",
     "app/rules/queries/limits.py": "counts uses in a period",
     "app/results/queries/run_costs.py": "counts costs in a period",
     "app/results/queries/old_data.py": "chooses reports by their age",

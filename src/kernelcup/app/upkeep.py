@@ -25,6 +25,7 @@ from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import old_data
+from kernelcup.app.rules.queries import gpu_uses
 from kernelcup.clean_text import plain
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.domain.answers import AuditEntry, CheckResult, check
@@ -132,7 +133,10 @@ def look(db: Database, now: datetime, home: Path) -> list[CheckResult]:
     how = "they return once they are clean; kernelcup admin device-up NAME brings them back now"
     with db.read() as session:
         known = [each for each in machines.every(session) if each.seen_at and not each.is_draining]
+        busy = gpu_uses.count_not_measured(session, now - timedelta(days=1))
     found = [_backup(db, now), disk(home), check("gpus", not out, out or "each is in service", how)]
+    text = f"{plural(busy, 'run')} of the last day not measured: three times the machine was busy"
+    found.append(check("busy", not busy, text if busy else "no run", "judge fewer jobs at once there"))
     for each in known:
         state, trouble = state_of(each, now), _line(each.trouble)
         text = f"{state}{trouble and ': '}{trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC"

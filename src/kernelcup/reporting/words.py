@@ -11,6 +11,7 @@ from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
     Mode,
+    Reason,
     RunReport,
     Verdict,
     first_errors,
@@ -78,6 +79,8 @@ def next_step(report: RunReport, about: str = "", beside: Collection[str] = ()) 
     if is_accepted and report.mode is Mode.BENCHMARK and report.backend is Backend.EMULATED:
         return ONLY_EMULATED
     outcome = report.mode if is_accepted else report.verdict
+    if report.reason is Reason.UNDECIDED:
+        return NEXT[report.reason][0]
     step, command = NEXT.get(f"{outcome}_here" if report.job_id == OWN_JOB else "", NEXT[outcome])
     return f"{step} {command.format(about=about)}" if about and command else step
 

@@ -24,7 +24,7 @@ class Line:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.waited_s = 0.0
-        """Seconds spent waiting for replies since it was last set to zero."""
+        """Seconds spent on requests since it was last set to zero: until they are read, and for their replies."""
 
     def ask(self, request: Message, expected: type[M], *, timeout_s: float, fds: Sequence[int] = ()) -> M:
         """Return the reply, which has to have the expected type.
@@ -46,8 +46,9 @@ class Line:
         if self._channel.has_pending():
             raise BrokenProtocol("an unexpected frame")
         number, began = secrets.randbits(53), time.monotonic()
-        self._channel.send({**frame, "id": number}, fds, timeout_s)
         try:
+            # A frame that the other side does not read is waited for as well.
+            self._channel.send({**frame, "id": number}, fds, timeout_s)
             reply = self._channel.receive(max(0.0, timeout_s - (time.monotonic() - began)))
         finally:
             self.waited_s += time.monotonic() - began

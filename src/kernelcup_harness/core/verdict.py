@@ -7,7 +7,7 @@ import re
 from typing import Protocol
 
 from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
-from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.enums import Reason, Verdict
 from kernelcup_harness.protocol.spec import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
@@ -51,7 +51,7 @@ class RunEnds(Exception):
         message: What happened.
         role: The contestant that was called.
         lost: Whether that contestant is gone, and the runner knows why.
-        used_s: Seconds spent waiting for the submission, if the stage's time was up.
+        used_s: Seconds spent waiting for the submission; None unless the stage's time was up.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ def of_channel(
 ) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it.
 
-    ``longest_s`` is what the call might take, infinite if its stage is over.
+    ``longest_s`` is what the call might take, infinite if its stage is over: the runner decides whose fault that is.
     """
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
@@ -88,44 +88,22 @@ def of_channel(
         text = f"a call did not end within {longest_s:.3g} s{case}"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage.name, stage.limit_s, used_s, case=case, role=role)
+        text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s{case}"
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role, used_s=used_s)
     if isinstance(error, Forged):
         text = f"its times cannot be right: {error}{case}"
         return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text, role=role)
+    reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
+    return of_silence(error, role, case, reason)
+
+
+def of_silence(error: Exception, role: str, case: str = "", reason: Reason = Reason.PROTOCOL) -> RunEnds:
+    """Return the verdict for a contestant that broke the protocol, for ``reason``, or has ended."""
     if isinstance(error, BrokenProtocol):
-        reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
-        text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, reason, text, role=role)
+        return RunEnds(
+            Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}", role=role
+        )
     return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", role=role, lost=True)
-
-
-def time_is_up(
-    name: StageName,
-    limit_s: float,
-    used_s: float,
-    *,
-    lost_s: float = 0.0,
-    case: str = "",
-    role: str = SUBMISSION,
-) -> RunEnds:
-    """Blame the side that used the time: a slow generator or reference is not the submission's fault.
-
-    Args:
-        name: The stage.
-        limit_s: Its time limit.
-        used_s: Spent waiting for the submission.
-        lost_s: Lost by the judge because the submission's processes ran beside the calls.
-        case: The case at which the time was up, for the message.
-        role: The contestant that was called.
-    """
-    text = f"the {name.value} stage took longer than {limit_s:g} s{case}"
-    if used_s >= limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    if used_s + lost_s >= limit_s / 2:
-        text += f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
-    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose, used_s=used_s)
 
 
 def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | None:
@@ -136,26 +114,23 @@ def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | No
     from kernelcup_harness.wire.values import CannotCarry
 
     if isinstance(error, MachineFailed):
-        return of_machine(error, str(error), reservation)
+        return of_ours(error, str(error), reservation, Reason.MACHINE)
     if isinstance(error, TaskFault):
-        return of_task(error.__cause__, str(error), reservation)
+        return of_ours(error.__cause__, str(error), reservation)
     if isinstance(error, CannotCarry):
         text = f"the task's {error}; docs/reference/task-format.md#values lists what can"
         return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
     if isinstance(error, OutOfMemoryError):
-        return of_task(error, f"the judge ran out of device memory: {error}", reservation)
+        return of_ours(error, f"the judge ran out of device memory: {error}", reservation)
     # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
     return for_memory(error, reservation) if isinstance(error, RuntimeError) else None
 
 
-def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Return the verdict for a failure of the task's code: the contestant's fault if it holds all the memory."""
-    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
-
-
-def of_machine(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Return the verdict for a failed process of the harness: the contestant's fault if it holds all the memory."""
-    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+def of_ours(
+    cause: BaseException | None, text: str, reservation: Reservation | None, reason: Reason = Reason.TASK
+) -> RunEnds:
+    """Return the verdict for failed code of a task, or of the harness: the contestant's if it holds all the memory."""
+    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, reason, text)
 
 
 def for_memory(cause: BaseException | None, reservation: Reservation | None) -> RunEnds | None:
@@ -196,7 +171,4 @@ def of_import(error: Exception, timeout_s: float, role: str = SUBMISSION) -> Run
     if isinstance(error, ChannelTimeout):
         text = f"importing the submission took longer than {timeout_s:g} s"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
-    if isinstance(error, BrokenProtocol):
-        text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text, role=role)
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, LOST, role=role, lost=True)
+    return of_silence(error, role)

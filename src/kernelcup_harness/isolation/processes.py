@@ -351,7 +351,8 @@ def kill_descendants(
     The caller kills and reaps those in ``spare``; their descendants are killed here. Those in ``keep``
     keep running with everything that they have started.
     """
-    for _ in range(rounds):
+    for number_of_round in range(rounds):
+        time.sleep(0.001 * ((1 << min(number_of_round, 6)) - 1))
         family = parents()  # read once for all: kept processes may start something at any moment
         kept = {*spare, *keep, *(pid for each in keep for pid in below(each, family))}
         remaining = [pid for pid in below(os.getpid(), family) if pid not in kept]

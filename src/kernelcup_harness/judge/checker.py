@@ -118,11 +118,14 @@ class CheckerProcess:
     def _asked(self, both: tuple[Any, Any], limit_s: float, *, seed: int = 0, where: str = "") -> Checked:
         channel, limit_s = self.wait(), max(CHECK_S, min(limit_s, self._remaining()))
         encoder = values.Encoder()
-        tree = encoder.tree(both)
+        try:
+            trees = [encoder.tree(each) for each in both]
+        except values.CannotCarry as error:
+            raise TaskFault(f"the task's check_implementation cannot get {error}") from error
         arena = values.Arena.create(encoder.nbytes)
         try:
             table = self._written(encoder, arena)
-            request = Check(tree=tree, table=table, seed=seed, where=where)
+            request = Check(trees=trees, table=table, seed=seed, where=where)
             channel.send(pack(request), [arena.fd], timeout_s=limit_s)
             reply = unpack_any((Checked, Failed), channel.receive(limit_s))
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -245,7 +248,8 @@ def checked(task: TaskCode | TaskFault, request: Check, arena: values.Arena) -> 
     if isinstance(task, TaskFault):
         raise task
     received, record_type = Received(arena, request.table), decode.importing_record_type
-    given, output = decode.Decoder(received, request.table, record_type, dense=False).value(request.tree)
+    decoder = decode.Decoder(received, request.table, record_type, dense=False)
+    given, output = map(decoder.value, request.trees)
     if request.where:
         return Checked(mismatch=first_mismatch(given, output, task.tolerance, request.where))
     seed_everything(request.seed)

@@ -86,3 +86,4 @@ from kernelcup_harness.protocol.spec import (
     check_spec,
     is_pattern,
 )
+from kernelcup_harness.protocol.tracebacks import for_participants

@@ -8,9 +8,14 @@ import socket
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import Done, Go, pack
 
@@ -20,6 +25,24 @@ PATIENCE_S = 60.0
 MAX_BYTES = 1 << 16
 BUSY = 3.0
 """On a busy machine calls take more than this multiple of their time on an idle one."""
+
+
+def excuse(record: Record, trouble: Callable[[], str]) -> bool:
+    """Return whether the machine was busy when a time limit was exceeded, and record that nothing was measured."""
+    wrong, over = Verdict.WRONG_ANSWER, Verdict.TIME_LIMIT_EXCEEDED
+    late = [
+        s for s in record.stages if s.verdict is over or (s.name in record.late and s.verdict is not wrong)
+    ]
+    text = trouble() if late else ""
+
+    def excused(each: Any) -> Any:
+        told = f"not measured: {each.message.partition('. ')[0]}; {text}"
+        return replace(each, verdict=Verdict.INTERNAL_ERROR, reason=Reason.BUSY, message=told)
+
+    for stage in late if text else []:
+        cases = [excused(case) if case.verdict is over else case for case in stage.cases]
+        record.stages[record.stages.index(stage)] = replace(excused(stage), cases=cases)
+    return bool(text)
 
 
 def trouble() -> str:

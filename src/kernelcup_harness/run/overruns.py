@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import math
 import os
+import time
 from collections.abc import Collection
 from pathlib import Path
 
-from kernelcup_harness.core.verdict import time_is_up
+from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.run.blame import time_is_up
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.workers import JUDGE, USER_CODE, Workers
 from kernelcup_harness.wire.messages import StageEnds
@@ -28,34 +29,34 @@ class Overruns:
         members = {JUDGE: workers.judge, **workers.contestants}
         trusted = {each.child.process.pid for role, each in members.items() if role not in USER_CODE}
         self._contention = Contention(workers.judge.child.process.pid, trusted)
-        self._limit_s = math.inf
+        self._limit_s, self._began = math.inf, time.monotonic()
 
     def begin(self, limit_s: float) -> None:
         """Count from the beginning of a stage with this time limit."""
         self._contention.begin()
-        self._limit_s = limit_s
+        self._limit_s, self._began = limit_s, time.monotonic()
 
     def look(self) -> None:
         """Count what was lost since the last look."""
         self._contention.look()
 
     def end(self, end: StageEnds) -> StageEnds:
-        """Return the end of a stage; a submission that kept the judge from its work is to blame."""
+        """Return the end of a stage with whose fault it is if its time was up."""
         if end.used_s is None:
             return end
         self.look()
-        blame = time_is_up(end.name, self._limit_s, end.used_s, lost_s=self._contention.lost_s)
+        blame = self._blame(end.message, end.used_s)
         return dataclasses.replace(end, verdict=blame.verdict, reason=blame.reason, message=blame.message)
 
     def fail(self, record: Record) -> None:
         """Record that the judge did not end its work in time, although no call was due."""
-        lost_s = self._contention.lost_s
-        blame = time_is_up(record.stage, self._limit_s, 0.0, lost_s=lost_s)
-        if blame.verdict is Verdict.INTERNAL_ERROR:
-            text = "the task's own generator, reference or checker did not end in time"
-            record.fail(record.stage, Verdict.INTERNAL_ERROR, Reason.TASK, text)
-        else:
-            record.fail(record.stage, blame.verdict, blame.reason, blame.message)
+        blame = self._blame(f"the {record.stage.value} stage took longer than {self._limit_s:g} s", 0.0)
+        record.late.add(record.stage)
+        record.fail(record.stage, blame.verdict, blame.reason, blame.message)
+
+    def _blame(self, text: str, used_s: float) -> RunEnds:
+        own_s = time.monotonic() - self._began - used_s
+        return time_is_up(text, self._limit_s, used_s, own_s, self._contention.lost_s)
 
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import signal
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from kernelcup_harness.protocol import (
     StageName,
     StageReport,
     Verdict,
+    for_participants,
 )
 from kernelcup_harness.wire.job_messages import Binary, BinaryRefused, Calibrated, Dueled, MachineFacts, Ran
 from kernelcup_harness.wire.messages import (
@@ -94,6 +96,8 @@ class Record:
         self.no_origins = ""
         self.found: list[Finding] = []
         """Findings of audits that hold the run back, however it ends."""
+        self.late: set[StageName] = set()
+        """The stages whose time was up, whoever is to blame for it."""
         self.phases: dict[str, float] = {}
         """Seconds by phase. Parallel phases overlap."""
 
@@ -124,6 +128,7 @@ class Record:
             case CaseEnds():
                 self.case(message.case)
             case StageEnds():
+                self.late |= {message.name} if message.used_s is not None else set()
                 self.end(message.verdict, message.reason, message.message, met_hidden=message.met_hidden)
             case SampleTaken():
                 told = {"stage": message.stage.value, "case": message.case, "samples": message.samples}
@@ -180,7 +185,7 @@ class Record:
     def case(self, result: CaseResult) -> None:
         """Add the result of a case to the current stage."""
         assert self._open is not None
-        timing = result.timing
+        timing, result = result.timing, dataclasses.replace(result, message=self._told(result.message))
         if self.beside is not None and timing is not None and timing.audit is not None:
             audit = dataclasses.replace(timing.audit, findings=[*timing.audit.findings, self.beside])
             result = dataclasses.replace(result, timing=dataclasses.replace(timing, audit=audit))
@@ -207,7 +212,7 @@ class Record:
             name=stage.name,
             verdict=verdict,
             reason=reason,
-            message=message,
+            message=self._told(message),
             met_hidden=met_hidden,
             duration_s=time.monotonic() - stage.began,
             limit_s=stage.limit_s,
@@ -219,7 +224,14 @@ class Record:
         else:
             self.stages[stage.place] = report
         told = {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value}
-        self._on_event({**told, "reason": reason.value, "message": message[:LONGEST_MESSAGE]})
+        self._on_event({**told, "reason": reason.value, "message": report.message[:LONGEST_MESSAGE]})
+        if report.message != message:
+            sys.stderr.write(f"{message}\n")
+
+    def _told(self, message: str) -> str:
+        """Return what participants read of a message; the log keeps the rest."""
+        own = self._spec.sources if self._spec.harness is HarnessKind.OWN else ()
+        return for_participants(message, own)
 
     def fail(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
         """Close the current stage, or ``name``, with a verdict against it."""
@@ -227,19 +239,6 @@ class Record:
             self.begin(name, 0.0, 0)
         # The text may have been written by the judge, which knows all cases.
         self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
-
-    def excuse(self, trouble: Callable[[], str]) -> None:
-        """Record the machine's trouble where a time limit was exceeded, in the place of advice to be faster."""
-        late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self.stages)
-        text = trouble() if late else ""
-
-        def excused(each: Any) -> Any:
-            message = f"{each.message.partition('. ')[0]}; {text}"
-            late = text and each.verdict is Verdict.TIME_LIMIT_EXCEEDED
-            return dataclasses.replace(each, reason=Reason.BUSY, message=message) if late else each
-
-        for number, stage in enumerate(self.stages):
-            self.stages[number] = dataclasses.replace(excused(stage), cases=[*map(excused, stage.cases)])
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""
@@ -263,7 +262,7 @@ class Record:
             message=bad.message if bad else "",
             stages=self.stages,
             stdout=self.stdout,
-            stderr=self.stderr,
+            stderr=dataclasses.replace(self.stderr, text=self._told(self.stderr.text)),
             exit_code=self.exit_code,
             duration_s=duration_s,
             comparable=self._spec.backend is not Backend.EMULATED,
@@ -313,6 +312,13 @@ class Record:
 def unpacked(gz64: str) -> bytes:
     """Return what a judge has packed, nothing of nothing. Raise ``ValueError`` or ``zlib.error`` if it is damaged."""
     return zlib.decompress(base64.b64decode(gz64, validate=True), wbits=31) if gz64 else b""
+
+
+def standard_error(child: Child) -> CapturedOutput:
+    """Return what a process that has ended wrote to standard error; files of the job are named without its folder."""
+    assert child.stderr is not None
+    output = child.stderr.finish()
+    return dataclasses.replace(output, text=output.text.replace(f"{child.folder}/", ""))
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

@@ -32,7 +32,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.run import compiling
 from kernelcup_harness.run.overruns import Overruns
-from kernelcup_harness.run.record import Record, ended
+from kernelcup_harness.run.record import Record, ended, standard_error
 from kernelcup_harness.run.workers import (
     HIDDEN,
     JUDGE,
@@ -347,8 +347,7 @@ class StandardRun:
 def printed(child: processes.Child) -> tuple[CapturedOutput, CapturedOutput]:
     """Return what a process that has ended has printed."""
     assert child.stdout is not None
-    assert child.stderr is not None
-    return child.stdout.finish(), without_dump(child.stderr.finish())
+    return child.stdout.finish(), without_dump(standard_error(child))
 
 
 def roles_of(spec: JobSpec) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import compilers, step, store
+from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import (
@@ -32,19 +33,21 @@ from kernelcup_harness.protocol import (
     seeds,
 )
 from kernelcup_harness.protocol.source import ROOT
-from kernelcup_harness.run.record import Record
+from kernelcup_harness.run.blame import by_exclusion
+from kernelcup_harness.run.record import Record, standard_error
 from kernelcup_harness.run.task_harness_results import (
-    EXIT_VERDICTS,
-    NOT_BEGUN_EXITS,
+    NOTHING_SUBMITTED,
+    STAND_IN,
+    Frame,
     Invocation,
-    Reading,
     ResultPipe,
-    has_begun,
-    how_it_ended,
-    is_own_crash,
+    ending,
+    last_frame,
     reason_of,
 )
+from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries
+from kernelcup_harness.submission.cuda.compiling import NOT_COMPILED
 
 # Runs in every Python process below: emulation if it is asked for; in the first process also the
 # limits and the tie to the runner. It replaces nothing of the task's.
@@ -68,11 +71,6 @@ if os.environ.get("KERNELCUP_EMULATED") == "1":
     emulation.install()
     inline.install()
 """
-
-
-CRASHED = 1
-"""The exit code of Python after an uncaught exception."""
-NOTHING_SUBMITTED = "def custom_kernel(*data, **more):\n    raise RuntimeError('nothing is submitted')\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,6 @@ class OwnHarness:
         self._built: store.Build | None = None
         self._build_folders = job_environment.build_folders(folder / "built", boxed=boxed)
         self._has_run = False
-        self._was_killed = False
 
     def run(self) -> None:
         """Run stage after stage until one is not accepted."""
@@ -168,35 +165,63 @@ class OwnHarness:
         self._record.begin(first.stage, first.limit_s, sum(len(each.cases) for each in invocations))
         deadline = time.monotonic() + first.limit_s
         for invocation in invocations:
-            verdict, message = self._invoke(invocation, deadline)
-            if verdict is not Verdict.ACCEPTED:
-                killed = self._was_killed and verdict in (Verdict.RUNTIME_ERROR, Verdict.INTERNAL_ERROR)
-                self._record.end(verdict, Reason.KILLED if killed else reason_of(verdict), message)
+            end = self._invoke(invocation, deadline)
+            if end is not None:
+                self._record.end(end.verdict, end.reason, end.message)
                 return False
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
 
-    def _invoke(self, invocation: Invocation, deadline: float) -> tuple[Verdict, str]:
+    def _invoke(self, invocation: Invocation, deadline: float) -> RunEnds | None:
+        """Run the harness with the submission. Return what ends the run, None if the stage goes on."""
         try:
             laid = self._lay_out(invocation.cases)
         except OSError as error:
             if not self._has_run:
                 raise
             # Without a sandbox an earlier stage can cause this; the machine is not to blame.
-            return Verdict.REJECTED, f"the job's folder cannot be used any more: {error.strerror}"
+            text = f"the job's folder cannot be used any more: {error.strerror}"
+            return RunEnds(Verdict.REJECTED, Reason.OWN_HARNESS, text)
         child, results = self._call(invocation, laid, deadline)
         self._keep_output(child)
-        reading = Reading(invocation, results, self._record, child.folder)
-        begun = has_begun(results)
-        end = how_it_ended(child, self._spec.limits, self._memory_bytes, begun=begun)
-        code, self._was_killed = child.wait(0.0), child.was_killed()
-        if end == EXIT_VERDICTS.get(code or 0) and code in NOT_BEGUN_EXITS:
-            end = self._whose_exit(invocation, code, deadline)
-        elif code == CRASHED and not begun and (missing := missing_library(child)):
-            end = self._whose_library(invocation, missing, deadline) or end
-        elif code == CRASHED and is_own_crash(child, self._spec):
-            end = Verdict.INTERNAL_ERROR, f"the task's own {self._spec.main} failed"
-        return reading.verdict(child, end)
+        verdict, text = ending(self._spec, invocation, child, results, self._record)
+        if verdict is Verdict.ACCEPTED:
+            return None
+        log, own = standard_error(child).text.strip(), None
+        if verdict is not None:
+            is_killed = child.was_killed() and verdict is Verdict.RUNTIME_ERROR
+            own = RunEnds(verdict, Reason.KILLED if is_killed else reason_of(verdict), text)
+        elif child.wait(0.0) == NOT_COMPILED:
+            # Something has ended the compiler: the processors are asked, as for a time limit.
+            self._record.late.add(invocation.stage)
+        frame = last_frame(log)
+        at = f", at {':'.join(frame)}" if frame[0] in self._spec.sources else ""
+        end = by_exclusion(own, lambda: self._alone(invocation, deadline) == (text, frame), text + at)
+        if log and verdict is not Verdict.WRONG_ANSWER:
+            end.message += f"\n{log[-4096:]}"
+        return end
+
+    def _alone(self, invocation: Invocation, deadline: float) -> tuple[str, Frame] | None:
+        """Return how the harness fails with :data:`STAND_IN` in the submission's place, and its last frame.
+
+        None if it does not fail, if that is about the stand-in, or if no other submission is at hand.
+        """
+        if not languages.of(self._spec.submission.entry).runs_code:
+            return None
+        stand_in = STAND_IN.format(module=self._spec.reference_module, told=NOTHING_SUBMITTED)
+        built, self._built = self._built, None
+        try:
+            laid = self._lay_out(invocation.cases, submission=stand_in)
+        except OSError:
+            return None
+        child, results = self._call(invocation, laid, deadline)
+        self._built = built
+        spare = Record(self._spec, "", lambda _event: None)
+        spare.begin(invocation.stage, invocation.limit_s, len(invocation.cases))
+        verdict, text = ending(self._spec, invocation, child, results, spare)
+        log = standard_error(child).text
+        is_called = any(NOTHING_SUBMITTED in each for each in (log, *results.values()))
+        return None if verdict is not None or is_called else (text, last_frame(log))
 
     def _call(
         self, invocation: Invocation, laid: Laid, deadline: float
@@ -222,33 +247,6 @@ class OwnHarness:
     def _builder_spec(self) -> JobSpec:
         """Return the job whose submission is built."""
         return self._spec
-
-    def _whose_library(
-        self, invocation: Invocation, missing: str, deadline: float
-    ) -> tuple[Verdict, str] | None:
-        """Return the task's fault if the same library is missing without the submission, else None."""
-        child = self._without_submission(invocation, deadline)
-        if missing_library(child) != missing:
-            return None
-        return Verdict.INTERNAL_ERROR, f"the task's own harness cannot start on this machine: {missing}"
-
-    def _without_submission(self, invocation: Invocation, deadline: float) -> processes.Child:
-        """Run the harness again with a submission that does nothing. Return the ended process."""
-        built, self._built = self._built, None
-        laid = self._lay_out(invocation.cases, submission=NOTHING_SUBMITTED)
-        child, _ = self._call(invocation, laid, deadline)
-        self._built = built
-        for capture in (child.stdout, child.stderr):
-            if capture is not None:
-                capture.finish()
-        return child
-
-    def _whose_exit(self, invocation: Invocation, code: int, deadline: float) -> tuple[Verdict, str]:
-        """Return the verdict: the harness could not begin, or the submission ended it in its name."""
-        if self._without_submission(invocation, deadline).wait(0.0) == code:
-            return EXIT_VERDICTS[code]
-        text = f"the submission ended the harness with exit code {code} before the first case"
-        return Verdict.RUNTIME_ERROR, text
 
     def _build(self) -> bool:
         """Build the submission before its import. Return False if that ends the run.
@@ -343,9 +341,8 @@ class OwnHarness:
 
     def _keep_output(self, child: processes.Child) -> None:
         assert child.stdout is not None
-        assert child.stderr is not None
         self._record.stdout = joined(self._record.stdout, child.stdout.finish())
-        self._record.stderr = joined(self._record.stderr, child.stderr.finish())
+        self._record.stderr = joined(self._record.stderr, standard_error(child))
         self._record.exit_code = child.wait(0.0)
 
 
@@ -356,13 +353,6 @@ def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[s
         "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else memory_bytes),
         "KERNELCUP_HARNESS": str(ROOT),
     }
-
-
-def missing_library(child: processes.Child) -> str:
-    """Return Python's last error if it is about a missing module, else an empty text."""
-    assert child.stderr is not None
-    last = child.stderr.finish().text.strip().rpartition("\n")[2]
-    return last[:500] if last.startswith(("ModuleNotFoundError: ", "ImportError: ")) else ""
 
 
 def numbered(public: list[Parameters], hidden: list[Parameters]) -> list[tuple[int, Parameters, bool]]:

@@ -8,11 +8,10 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation import job_environment, processes
 from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
@@ -23,8 +22,8 @@ from kernelcup_harness.protocol import (
     Timing,
     Verdict,
 )
-from kernelcup_harness.run.record import Record, ended, signal_name
-from kernelcup_harness.submission.cuda.compiling import NOT_COMPILED
+from kernelcup_harness.run.record import Record, ended, signal_name, standard_error
+from kernelcup_harness.submission.cuda.compiling import MAY_PASS, NOT_COMPILED
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_EXTRA_KEYS = 200
@@ -33,20 +32,25 @@ MAX_MESSAGE = 16 << 10
 
 CHECK_FAILED = "the task's own harness reports that the check failed"
 
-TRACEBACK_PLACE = re.compile(r'^ *File "(.+?)", line \d+', re.MULTILINE)
-NOT_OF_THE_HARNESS = (
-    "ImportError",
-    "ModuleNotFoundError",
-    "AssertionError",
-    "CUDA",
-    "out of memory",
-    "MemoryError",
-)
-"""Words of errors that a submission may cause without a line of its own in the traceback."""
+FRAME = re.compile(r'^ *File "(.+?)", line (\d+)', re.MULTILINE)
+
+Frame = tuple[str, str]
+NOTHING_SUBMITTED = "nothing is submitted"
+STAND_IN = """\
+import os
+
+try:
+    from {module} import ref_kernel as custom_kernel
+except BaseException:
+
+    def custom_kernel(*data, **more):
+        os.write(2, b"{told}\\n")
+        raise RuntimeError("{told}")
+"""
+"""Takes the submission's place: the reference, else what says that it was called."""
 
 # The verdicts of the contract's exit codes; every other code is a crash.
 EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
-    2: (Verdict.INTERNAL_ERROR, "the task's own harness does not know this mode (exit code 2)"),
     NOT_COMPILED: (
         Verdict.COMPILE_ERROR,
         "the submission and the task's own harness do not compile together",
@@ -54,14 +58,18 @@ EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
     110: (Verdict.RUNTIME_ERROR, "a call of the CUDA API failed (exit code 110)"),
     111: (Verdict.REJECTED, "the result pipe was broken while the submission ran (exit code 111)"),
     112: (Verdict.WRONG_ANSWER, "validation failed (exit code 112)"),
-    113: (Verdict.INTERNAL_ERROR, "the task's own harness could not read its cases (exit code 113)"),
     114: (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded (exit code 114)"),
 }
 
-# With these exit codes a harness reports that it could not begin. Once it has reported a case, such an
-# exit does not come from the harness but perhaps from the submission, which shares the process. Before
-# that it may be either, so the harness is tried again with a submission that does nothing.
-NOT_BEGUN_EXITS = (2, 113)
+# With these a harness reports that it could not begin. Such an exit may come from the submission, too, which shares the
+# process.
+NOT_BEGUN_EXITS = {
+    2: "the task's own harness does not know this mode (exit code 2)",
+    113: "the task's own harness could not read its cases (exit code 113)",
+}
+
+Ending = tuple[Verdict | None, str]
+"""A verdict and its text; None for a failure that shows no frame, verdict or limit of the submission's."""
 
 TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
 
@@ -81,16 +89,15 @@ class Invocation:
 class Reading:
     """Turns the result lines of one invocation into cases and a verdict."""
 
-    def __init__(self, invocation: Invocation, results: dict[str, str], record: Record, cwd: Path) -> None:
+    def __init__(self, invocation: Invocation, results: dict[str, str], record: Record) -> None:
         self._invocation = invocation
         self._results = results
         self._record = record
-        self._cwd = str(cwd) + os.sep
         self._worst: CaseResult | None = None
         self._expected = len(invocation.cases)
         self._complete = 0
 
-    def verdict(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
+    def verdict(self, end: Ending | None) -> Ending:
         """Record the cases and return the verdict, from the cases and from how the process ended."""
         self._correct_plan()
         for place, (index, parameters, hidden) in enumerate(self._invocation.cases):
@@ -102,7 +109,7 @@ class Reading:
             if result.verdict is not Verdict.ACCEPTED and self._worst is None:
                 self._worst = result
         self._keep_extra()
-        return self._decide(child, end)
+        return self._decide(end)
 
     def _correct_plan(self) -> None:
         """Use the harness's own count: some harnesses time fewer benchmarks than they got."""
@@ -115,21 +122,20 @@ class Reading:
         """Return whether a case has everything that an accepted one needs."""
         return result.timing is not None or self._invocation.stage not in TIMED_STAGES
 
-    def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
+    def _decide(self, end: Ending | None) -> Ending:
         failed = self._worst
-        told_by_case = end is not None and end[0] in (Verdict.WRONG_ANSWER, Verdict.INTERNAL_ERROR)
+        told_by_case = end is not None and end[0] in (Verdict.WRONG_ANSWER, None)
         if end is not None and not (failed is not None and told_by_case):
-            return end[0], self._with_detail(end[1], child)
+            return end
         if failed is not None:
             return failed.verdict, failed.message
         if self._invocation.mode == "profile" or self._results.get("check") == "pass":
-            return self._passed(child)
+            return self._passed()
         if "check" in self._results or "error" in self._results:
             return Verdict.WRONG_ANSWER, self._text("error") or CHECK_FAILED
         if (wrong := self._failed_test()) is not None:
             return Verdict.WRONG_ANSWER, wrong
-        text = "the harness ended without reporting that the check passed"
-        return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
+        return None, "the harness ended without reporting that the check passed"
 
     def _failed_test(self) -> str | None:
         """Return the text of a failed test in a timed stage: older harnesses report wrong answers like this."""
@@ -142,20 +148,14 @@ class Reading:
             return None
         return self._text(failed[0].removesuffix("status") + "error") or CHECK_FAILED
 
-    def _passed(self, child: processes.Child) -> tuple[Verdict, str]:
+    def _passed(self) -> Ending:
         """Accept a passed check only if every case was reported: a submission could report it too."""
         if self._complete >= self._expected:
             return Verdict.ACCEPTED, ""
         what = "the time" if self._invocation.stage in TIMED_STAGES else "the result"
-        text = (
+        return None, (
             f"the harness ended well but reported {what} of only {self._complete} of {self._expected} cases"
         )
-        return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
-
-    def _with_detail(self, text: str, child: processes.Child) -> str:
-        assert child.stderr is not None
-        tail = child.stderr.finish().text.strip().replace(self._cwd, "")
-        return f"{text}\n{tail[-4096:]}" if tail else text
 
     def _case(self, place: int, index: int, parameters: Parameters, hidden: bool) -> CaseResult | None:
         """Return the result of a case, None if it was not reached."""
@@ -274,21 +274,6 @@ def has_begun(results: Mapping[str, str]) -> bool:
     return any(key.startswith(("test.", "benchmark.")) for key in results)
 
 
-def is_own_crash(child: processes.Child, spec: JobSpec) -> bool:
-    """Return whether Python's traceback lies wholly in the task's main file and is not about the submission."""
-    assert child.stderr is not None
-    output = child.stderr.finish()
-    places = set(TRACEBACK_PLACE.findall(output.text))
-    error = output.text.strip().rpartition("\n")[2]
-    others = (*NOT_OF_THE_HARNESS, Path(spec.submission.entry).stem)
-    return (
-        not output.truncated
-        and bool(places)
-        and places <= {str(each / (spec.main or "")) for each in (Path(), child.folder)}
-        and not any(word in error for word in others)
-    )
-
-
 def decoded_report(text: str) -> str:
     """Return the text of a profile report: base64 with ``+*`` as its last two letters."""
     try:
@@ -298,16 +283,37 @@ def decoded_report(text: str) -> str:
 
 
 def how_it_ended(
-    child: processes.Child, limits: Limits, memory_bytes: int, *, begun: bool
-) -> tuple[Verdict, str] | None:
-    """Return the verdict that follows from the end of the process alone, None for a normal end."""
-    code = child.wait(0.0)
+    child: processes.Child, limits: Limits, memory_bytes: int, *, begun: bool, files: Collection[str]
+) -> Ending | None:
+    """Return what follows from the end of the process alone, None for a normal end; ``files`` are the submission's."""
+    code, log = child.wait(0.0), standard_error(child).text
     assert code is not None
     if child.killed_for:
         verdict, _reason, text = ended(child, limits, memory_bytes, timeout_s=0.0)
         return verdict, text
-    if code in EXIT_VERDICTS and not (begun and code in NOT_BEGUN_EXITS):
+    if code == NOT_COMPILED and MAY_PASS.search(log):
+        return None, f"the harness could not be compiled (exit code {code})"
+    if code in EXIT_VERDICTS:
         return EXIT_VERDICTS[code]
-    if code < 0:
-        return Verdict.RUNTIME_ERROR, f"the harness was ended by {signal_name(-code)}"
-    return None if code == 0 else (Verdict.RUNTIME_ERROR, f"the harness ended with exit code {code}")
+    if code == 0:
+        return None
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    text = f"the harness {how}{'' if begun else ' before the first case'}"
+    is_its_own = any(file in files for file, _ in FRAME.findall(log))
+    if is_its_own or child.was_killed():
+        return Verdict.RUNTIME_ERROR, text
+    return None, text if begun else NOT_BEGUN_EXITS.get(code, text)
+
+
+def ending(
+    spec: JobSpec, invocation: Invocation, child: processes.Child, results: dict[str, str], record: Record
+) -> Ending:
+    """Record the cases of a call that has ended, and return its verdict."""
+    memory_bytes, files = job_environment.memory_limit(spec), spec.submission.files
+    end = how_it_ended(child, spec.limits, memory_bytes, begun=has_begun(results), files=files)
+    return Reading(invocation, results, record).verdict(end)
+
+
+def last_frame(log: str) -> Frame:
+    """Return file and line of the last frame in a log, empty if there is none."""
+    return next(reversed(FRAME.findall(log)), ("", ""))

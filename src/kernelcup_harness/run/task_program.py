@@ -9,13 +9,11 @@ from __future__ import annotations
 import dataclasses
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import JobSpec, SourceTree, Verdict
+from kernelcup_harness.protocol import JobSpec, SourceTree
 from kernelcup_harness.run.task_harness import Laid, OwnHarness
-from kernelcup_harness.run.task_harness_results import EXIT_VERDICTS, Invocation
+from kernelcup_harness.run.task_harness_results import Invocation
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries, options
-
-PROFILE = "profile"
 
 
 def is_program(spec: JobSpec) -> bool:
@@ -28,6 +26,9 @@ class OwnProgram(OwnHarness):
 
     def _needs_build(self) -> bool:
         return True
+
+    def _alone(self, _invocation: Invocation, _deadline: float) -> None:
+        """Return None: no other submission compiles."""
 
     def _builder_spec(self) -> JobSpec:
         """Return the job with the harness as what is built: with the submission, which is one of its sources."""
@@ -43,9 +44,3 @@ class OwnProgram(OwnHarness):
     def _compiling(self) -> dict[str, str]:
         linked = {libraries.VARIABLE: ",".join(self._spec.libraries)} if self._spec.libraries else {}
         return super()._compiling() | linked | options.of_program(self._spec.cuda)
-
-    def _whose_exit(self, invocation: Invocation, code: int, _deadline: float) -> tuple[Verdict, str]:
-        """Return the verdict of an exit before the first case: no other submission compiles that would tell whose."""
-        if invocation.mode == PROFILE:
-            return EXIT_VERDICTS[code]
-        return Verdict.RUNTIME_ERROR, f"the harness ended with exit code {code} before the first case"

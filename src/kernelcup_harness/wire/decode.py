@@ -20,7 +20,6 @@ from kernelcup_harness.wire.values import (
     BadTree,
     Memory,
     aligned,
-    bounds,
     dense_strides,
     encode_scalar,
     is_too_long,
@@ -67,9 +66,8 @@ class Decoder:
         self.tensors = [self._tensor(entry) for entry in table]
 
     def value(self, node: object, depth: int = 0) -> Any:
-        self._nodes += 1
-        deepest, most = bounds(of_answer=self._dense)
-        if not isinstance(node, dict) or depth > deepest or self._nodes > most:
+        self._nodes = self._nodes + 1 if depth else 1
+        if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise BadTree("a tree that is too deep, too large, or has a node that is not an object")
         kind = node.get("k")
         build = BUILDERS.get(kind) if isinstance(kind, str) else None

@@ -71,8 +71,8 @@ class CheckerStarted(Message, name="checker_started"):
 class Check(Message, name="check"):
     """Asks for the check of an answer; with the descriptor of the memory on the host."""
 
-    tree: Raw
-    """A pair: what the answer is compared with, and the answer."""
+    trees: Raw
+    """Of what the answer is compared with, and of the answer."""
     table: Raw
     """A tensor that is `lent` has a handle of device memory and a place in it."""
     seed: int

@@ -174,7 +174,6 @@ class Encoder:
         self.tensors: list[TensorEntry] = []
         self._seen: dict[object, int] = {}
         self._nodes = 0
-        self._bounds = bounds(of_answer=guarded)
         self._guard = GUARD_BYTES if guarded else 0
         self._end = self._guard
 
@@ -184,11 +183,10 @@ class Encoder:
         return self._end
 
     def tree(self, value: Any, path: str = "value", depth: int = 0) -> Any:
-        """Return the JSON tree of ``value``. Raise :class:`CannotCarry`."""
-        self._nodes += 1
-        deepest, most = self._bounds
-        if depth > deepest or self._nodes > most:
-            raise CannotCarry(f"{path}: nested deeper than {deepest} or more than {most} values")
+        """Return the JSON tree of ``value``; each has the bounds for itself. Raise :class:`CannotCarry`."""
+        self._nodes = self._nodes + 1 if depth else 1
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise CannotCarry(f"{path}: nested deeper than {MAX_DEPTH} or more than {MAX_NODES} values")
         if is_too_long(value):
             raise CannotCarry(f"{path}: a text or number that is too long")
         scalar = encode_scalar(value)
@@ -312,11 +310,6 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
     if kind is torch.device:
         return {"k": "device", "v": str(value)}
     return None
-
-
-def bounds(*, of_answer: bool) -> tuple[int, int]:
-    """Return the depth and the nodes that a tree may have. The judge sends an answer on, in a pair of two trees."""
-    return (MAX_DEPTH - 1, (MAX_NODES - 1) // 2) if of_answer else (MAX_DEPTH, MAX_NODES)
 
 
 def is_too_long(value: Any) -> bool:

@@ -5,8 +5,10 @@ import errno
 import logging
 import os
 import threading
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from builders import jobs_of, make_board, make_device, make_report, make_submission
 from fake_fleet import FakeEngine, FakeFleet, look
@@ -47,6 +49,7 @@ from kernelcup.errors import (
 )
 from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.tables import JobRow
 from kernelcup_harness.protocol import Backend, Finding, Mode, Reason, Verdict
 from launcher_conformance import report_for
 
@@ -357,29 +360,36 @@ class Lasting(FakeLauncher):
 LATE = {"verdict": Verdict.TIME_LIMIT_EXCEEDED, "stages": []}
 
 
-def test_a_time_limit_on_a_busy_machine_is_tried_again_once_and_the_last_try_is_charged(stage) -> None:
+def test_what_a_busy_machine_could_not_measure_is_no_attempt_but_its_seconds_count(stage) -> None:
     submission = stage.submit()
-    busy = make_report(reason=Reason.BUSY, message="too long; the machine was busy: 5 ms, 0.1 ms", **LATE)
+    busy = make_report(verdict=Verdict.INTERNAL_ERROR, reason=Reason.BUSY, message="not measured", stages=[])
     launcher = Lasting(stage.clock, *[busy] * 3)
     stage.dispatcher(launcher).run_until_idle()
     run = stage.run(submission)
-    assert (run.verdict, run.attempt) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
-    assert run.report.message == "too long; the machine was busy: 5 ms, 0.1 ms"
-    assert len(launcher.specs) == 2
-    assert len(stage.told(JobRetried)) == 1
+    assert (run.verdict, run.attempt, len(launcher.specs)) == (Verdict.INTERNAL_ERROR, 1, 1)
     with stage.db.read() as session:
         (use,) = gpu_uses.first_runs(session, [stage.job(submission).id]).values()
-    assert use.amount == 60.0
+        attempts = session.scalars(select(JobRow.id).where(gpu_uses.IS_ATTEMPT)).all()
+        told = gpu_uses.count_not_measured(session, run.finished_at - timedelta(days=1))
+    assert (use.amount, attempts, told) == (60.0, [], 1)
 
 
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [(Reason.BUSY, (Verdict.ACCEPTED, 2)), (Reason.TIME, (Verdict.TIME_LIMIT_EXCEEDED, 1))],
-)
-def test_a_time_limit_is_tried_again_only_if_the_machine_was_busy(stage, reason, expected) -> None:
+def test_a_time_limit_on_an_idle_machine_is_not_tried_again(stage) -> None:
     submission = stage.submit()
-    stage.dispatcher(FakeLauncher(make_report(reason=reason, **LATE))).run_until_idle()
-    assert (stage.run(submission).verdict, stage.run(submission).attempt) == expected
+    stage.dispatcher(FakeLauncher(make_report(reason=Reason.TIME, **LATE))).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (
+        Verdict.TIME_LIMIT_EXCEEDED,
+        1,
+    )
+
+
+def test_an_author_reads_no_traceback_of_a_launch_that_failed(stage, caplog) -> None:
+    submission = stage.submit()
+    log = 'Traceback (most recent call last):\n  File "/srv/app/main.py", line 1, in main\nKeyError: 1'
+    stage.dispatcher(FakeLauncher(*[BadReport(f"no report; its log: {log}")] * 3)).run_until_idle()
+    message = stage.run(submission).report.message
+    assert message.endswith("attempts: BadReport: no report; its log: KeyError: 1")
+    assert "/srv/app/main.py" in caplog.text
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])

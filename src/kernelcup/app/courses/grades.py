@@ -217,7 +217,12 @@ def _of_board(
 
 
 def _is_judged(each: tries.Tried) -> bool:
-    return each.mode is Mode.LEADERBOARD and each.run_id is not None
+    return each.mode is Mode.LEADERBOARD and each.run_id is not None and not _is_no_attempt(each)
+
+
+def _is_no_attempt(each: tries.Tried) -> bool:
+    """Return whether its task or a machine has failed."""
+    return each.verdict is Verdict.INTERNAL_ERROR
 
 
 def _last(mine: Sequence[tries.Tried]) -> tries.Tried | None:
@@ -307,7 +312,7 @@ def _grade(
         leaderboard=board.name,
         points=points.points if has_rules and mine else None,
         late_days=0 if counted is None else counted.late_days,
-        attempts=len({each.submission_id for each in mine}),
+        attempts=len({each.submission_id for each in mine if not _is_no_attempt(each)}),
         tests_passed="" if last is None else passed.get(last.job_id, ""),
         last_try=mine[-1].created_at if mine else None,
         last_verdict=("" if last is None or last.verdict is None else last.verdict.value),

@@ -60,7 +60,7 @@ from kernelcup.launchers.base import (
     limit_s,
 )
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup_harness.protocol import JobSpec, Reason, RunReport, Verdict
+from kernelcup_harness.protocol import JobSpec, Reason, RunReport, Verdict, for_participants
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 SHORT = "its machine is short of something"
@@ -230,7 +230,9 @@ class Attempt:
                 return self._returned(f"{SHORT}: {error}")
             if not isinstance(error, LaunchError):
                 logger.exception("job %d: this should not happen", job.id)
-            reason = f"{type(error).__name__}: {error}"
+            else:
+                logger.warning("job %d: %s: %s", job.id, type(error).__name__, error)
+            reason = for_participants(f"{type(error).__name__}: {error}")
             if not isinstance(error, LaunchLost | LaunchCancelled):
                 return self._failed(reason)
             lifecycle.lose(self._db, self.lease, reason=reason, now=self._clock())
@@ -274,7 +276,7 @@ class Attempt:
             check_result(self._order, launched)
         verdict, reason = launched.report.verdict, launched.report.reason
         lost = (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED)
-        faulty = verdict is Verdict.INTERNAL_ERROR or reason in (Reason.BUSY, Reason.KILLED)
+        faulty = (verdict is Verdict.INTERNAL_ERROR and reason is not Reason.BUSY) or reason is Reason.KILLED
         is_first = lifecycle.attempts(self.lease.job) == 1 < self._max_attempts
         # Findings of a measurement must not be lost by trying again.
         again = (lost or (faulty and is_first)) and not launched.report.quarantine

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.app.results.queries.ruling import CURRENT
 from kernelcup.domain import split_count
 from kernelcup.tables import DeletedUseRow, JobRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import Verdict
+from kernelcup_harness.protocol import Reason, Verdict
 
 UNKNOWN_PACE_S = 30.0
 """The expected time of a job, in seconds, before one was measured or if the clock was set back."""
@@ -39,18 +39,32 @@ class Use:
 NO_MACHINE = and_(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine == "")
 """The condition for runs that ended a job after its last attempt was lost: no machine could judge it."""
 
-IS_LOST = select(RunRow.id).where(RunRow.job_id == JobRow.id, CURRENT, NO_MACHINE).correlate(JobRow).exists()
+NOT_MEASURED = and_(
+    RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.report["reason"].as_string() == Reason.BUSY.value
+)
+"""The condition for runs that a busy machine could not measure: no attempts, but their seconds were used."""
+
+_RUN = select(RunRow.id).where(RunRow.job_id == JobRow.id, CURRENT).correlate(JobRow)
+IS_LOST = _RUN.where(NO_MACHINE).exists()
 """The condition for jobs that we lost: they are given back to all limits."""
+IS_ATTEMPT = ~_RUN.where(or_(NO_MACHINE, NOT_MEASURED)).exists()
+"""The condition for jobs that count as submissions."""
 
 _OTHER = aliased(RunRow)
 _IS_FIRST = RunRow.id == select(func.min(_OTHER.id)).where(_OTHER.job_id == RunRow.job_id).scalar_subquery()
 """The condition for the first run of a job."""
 
 
+def count_not_measured(session: Session, since: datetime) -> int:
+    """Return how many runs busy machines could not measure since then."""
+    runs = select(func.count()).select_from(RunRow)
+    return session.scalars(runs.where(RunRow.finished_at > since, NOT_MEASURED)).one()
+
+
 def first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
     """Return the first run of each job; later runs are rejudges.
 
-    Free are a job that we lost, and a user's first other internal error of a day.
+    Free are a job that we lost, and a user's first other internal error of a day, unless the machine was busy.
     """
     found: dict[int, Use] = {}
     failed: list[int] = []
@@ -90,7 +104,7 @@ def _free(session: Session, failed: Sequence[int]) -> list[int]:
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .where(SubmissionRow.user_id.in_(users), SubmissionRow.created_at > since - LONGEST_WAIT)
-        .where(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine != "", _IS_FIRST)
+        .where(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine != "", ~NOT_MEASURED, _IS_FIRST)
         .order_by(RunRow.finished_at, RunRow.id)
     )
     free = []

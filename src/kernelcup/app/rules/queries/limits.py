@@ -17,6 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.rules.queries.gpu_uses import (
+    IS_ATTEMPT,
     IS_LOST,
     LONGEST_WAIT,
     UNKNOWN_PACE_S,
@@ -226,10 +227,10 @@ def _arrivals(session: Session, limit: Limit, user_ids: Collection[int], since: 
         .order_by(SubmissionRow.created_at.desc())
     )
     if limit.device is None:
-        counts = select(JobRow.id).where(JobRow.submission_id == SubmissionRow.id, ~IS_LOST)
+        counts = select(JobRow.id).where(JobRow.submission_id == SubmissionRow.id, IS_ATTEMPT)
         return query.where(counts.correlate(SubmissionRow).exists())
     jobs = query.join(JobRow, JobRow.submission_id == SubmissionRow.id)
-    return jobs.where(func.lower(JobRow.device) == limit.device.lower(), ~IS_LOST)
+    return jobs.where(func.lower(JobRow.device) == limit.device.lower(), IS_ATTEMPT)
 
 
 def _deleted_arrivals(limit: Limit, user_ids: Collection[int], since: datetime) -> Select[datetime]:
