@@ -209,7 +209,9 @@ class RanksClock(WallClock):
         level = TrustLevel.WALL_CLOCK if why else TrustLevel.WITNESSED
         finding = Finding(code="not_witnessed", text=why) if why else Finding(code="launched", text=LAUNCHED)
         findings = [] if why == NO_GPU else [finding]
-        if level is TrustLevel.WITNESSED and (text := rank_times_differ(timing.raw_ns, caller.rank_ns.get(key, []))):
+        if level is TrustLevel.WITNESSED and (
+            text := rank_times_differ(timing.raw_ns, caller.rank_ns.get(key, []))
+        ):
             findings.append(Finding(code="rank_times_differ", text=text, quarantines=True))
         if late := caller.late_starts.get(key, 0):
             findings.append(Finding(code="late_starts", text=f"{late} calls do not count: a GPU began late"))
