@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import platform
+import resource
 import select
 import subprocess
 import sys
@@ -17,8 +20,18 @@ import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
 from kernelcup_harness.device.nvidia import nodes as device_nodes
-from kernelcup_harness.isolation import cgroups, job_users, layout, passed_names, processes, sandbox
+from kernelcup_harness.isolation import (
+    cgroups,
+    job_users,
+    landlock,
+    layout,
+    passed_names,
+    processes,
+    sandbox,
+    seccomp,
+)
 from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
+from kernelcup_harness.run import runner
 
 KINDS = ("bubblewrap", "landlock")
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
@@ -143,6 +156,74 @@ def test_without_a_user_of_its_own_a_job_cannot_write_to_shared_memory_behind_la
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     assert sandbox.runs(sandbox.Kind.LANDLOCK, [sys.executable, "-I", "-S", "-c", ""])
     assert not sandbox.runs(sandbox.Kind.LANDLOCK, argv)
+
+
+NAMED_CALLS = {
+    "x86_64": {"kill": 62, "setpgid": 109, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234}
+    | {"get_robust_list": 274, "rt_tgsigqueueinfo": 297},
+    "aarch64": {"kill": 129, "setpgid": 154, "rt_sigqueueinfo": 138, "tkill": 130, "tgkill": 131}
+    | {"get_robust_list": 100, "rt_tgsigqueueinfo": 240},
+}
+"""Calls that take the id of a process, and that the kernel or Landlock refuses rather than the filter."""
+DENIED_CALLS = "ptrace kcmp process_vm_readv process_vm_writev pidfd_open perf_event_open".split()
+
+
+def state_of(pid: int) -> list[Any]:
+    """Return what a call from outside could change of a process."""
+    scheduled = [os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid)]
+    io_priority = subprocess.run(["ionice", "-p", str(pid)], capture_output=True, check=True).stdout
+    return [resource.prlimit(pid, resource.RLIMIT_NOFILE), scheduled, io_priority, os.getpgid(pid)]
+
+
+def test_behind_landlock_a_job_of_the_same_user_acts_on_no_process_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not sandbox.landlock_works() or landlock.abi() < landlock.SCOPES:
+        pytest.skip("no landlock here that keeps signals inside")
+    table = platform.machine()
+    calls = NAMED_CALLS[table] | {name: seccomp.DENIED[table][name] for name in DENIED_CALLS}
+    calls |= {name: number for name, (number, *_) in seccomp.OF_THE_CALLER[table].items()}
+    calls |= seccomp.OF_THREADS[table]
+    # The job stays root then, which no call refuses for its user.
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    box = layout.Sandbox(user_id=layout.CONTESTANT_ID, files=tmp_path)
+    (tmp_path / "probes.py").write_text(Path(__file__).with_name("outside_probes.py").read_text())
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as outside:
+        before = state_of(outside.pid)
+        argv = [sys.executable, "-I", "-S", "probes.py", str(outside.pid), json.dumps(calls)]
+        inside = sandbox.confine(sandbox.Kind.LANDLOCK, box, argv, {})
+        done = subprocess.run(
+            inside.argv,
+            pass_fds=inside.fds,
+            env=inside.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        after = state_of(outside.pid)
+        inside.close()
+        outside.kill()
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    without_effect = {f"{name} 0" for name in seccomp.OF_THREADS[table]}
+    assert {name for name, what in said["tried"].items() if what == "open"} == without_effect
+    assert after == before
+    assert said["wrong"] == []
+
+
+@pytest.mark.parametrize(("version", "user", "ranks"), [(5, 1000, False), (6, 1000, True), (5, 0, True)])
+def test_where_signals_get_out_of_landlock_and_the_user_is_the_runners_nothing_is_ranked(
+    monkeypatch: pytest.MonkeyPatch, version: int, user: int, ranks: bool
+) -> None:
+    monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.LANDLOCK)
+    monkeypatch.setattr(sandbox, "python_runs", lambda **_: True)
+    monkeypatch.setattr(landlock, "abi", lambda: version)
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    ranked = quick_spec(WHO, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.REQUIRED)
+    assert (runner.cannot_run(ranked, boxed=True) is None) is ranks
+    assert ("unranked" not in sandbox.describe()) is ranks
+    # The demo's own files, for example: its operator asks for no sandbox, and the report says what is weaker.
+    assert runner.cannot_run(dataclasses.replace(ranked, sandbox=SandboxPolicy.AUTO), boxed=True) is None
 
 
 HOLDER = """

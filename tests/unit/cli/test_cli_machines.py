@@ -31,6 +31,7 @@ def ask(tmp_path: Path):
         ({"kind": "bubblewrap"}, 1, "", "", "witnessed", True),
         ({"kind": "bubblewrap"}, 1, "", "not permitted", "replayed", True),
         ({"kind": "landlock"}, 1, "error 304", "", "none", False),
+        ({"kind": "landlock", "unranked": "signals reach others"}, 0, "", "", "none", False),
         ({"kind": "bubblewrap"}, 0, "", "", "wall clock", True),
         ({"kind": "none", "why": "no namespaces"}, 1, "", "", "none", False),
     ],
