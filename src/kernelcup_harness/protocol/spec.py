@@ -306,8 +306,7 @@ class JobSpec:
 
 def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
-    rules, limits = spec.rules, spec.limits
-    seed = spec.secret_seed
+    rules, limits, seed = spec.rules, spec.limits, spec.secret_seed
     names = [*spec.sources, *spec.data]
     trees = [tree for tree in (spec.submission, spec.rival) if tree is not None]
     faults = {
