@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 # What no filter of ours may ever let pass, whatever else it denies.
 CALLS = (
-    "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise bpf perf_event_open "
+    "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease bpf perf_event_open "
     "userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key mount umount2 "
     "pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr unshare setns "
     "open_by_handle_at name_to_handle_at kexec_load kexec_file_load init_module finit_module delete_module "

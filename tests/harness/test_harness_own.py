@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from harness_runs import Finished, own_spec, run
 
+from kernelcup.app.submissions.redaction import WITHHELD, redact
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Limits,
@@ -16,8 +17,10 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     SourceTree,
     StageName,
+    Timing,
     TrustLevel,
     Verdict,
+    dumps,
 )
 from kernelcup_harness.run.task_harness import case_line, joined
 from kernelcup_harness.run.task_harness_results import decoded_report, number
@@ -85,7 +88,7 @@ def test_each_stage_has_mode_cases_and_seed_of_its_own_and_new_files(ranked: Fin
     main, mode, _cases = json.loads(report.extra["test-argv"])
     assert (main, mode) == ("eval.py", "test")
     assert report.stdout.text == "printed in test\nprinted in leaderboard\n"
-    assert json.loads(report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
+    assert json.loads(report.extra["test-cases"]) == "size: 16; seed: 1\n"
     # By default the last benchmark alone ranks.
     assert json.loads(report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
     assert (report.stages[1].cases[0].index, report.stages[1].planned_cases) == (1, 1)
@@ -98,6 +101,70 @@ def test_the_environment_of_the_harness_has_no_secret(ranked: Finished) -> None:
     names = set(json.loads(ranked.report.extra["test-environment"]))
     assert "POPCORN_FD" in names
     assert not {name for name in names if "SECRET" in name or "TOKEN" in name or name == "POPCORN_SEED"}
+
+
+TELLS = """
+size = max(int(line.split()[1].strip(";")) for line in cases.splitlines())
+family = "test" if mode == "test" else "benchmark"
+for place, _ in enumerate(cases.splitlines()):
+    say(f"{family}.{place}.status", "pass")
+    say(f"{family}.{place}.message", f"size {size}")
+    if mode != "test":
+        for name in ("std", "err", "best", "worst"):
+            say(f"benchmark.{place}.{name}", size)
+        say(f"benchmark.{place}.mean", size + 0.123456)
+        say(f"benchmark.{place}.report", "c2l6ZQ==")
+say(f"{mode}-size", size)
+say("check", "pass")
+print(size)
+"""
+PUBLIC, HIDDEN = 31, 7654321
+
+
+def test_a_process_that_meets_hidden_cases_says_nothing_of_them_to_the_author() -> None:
+    cases = {"tests": [{"size": PUBLIC}], "benchmarks": [{"size": PUBLIC}]}
+    cases |= {"hidden_tests": [{"size": HIDDEN}], "hidden_benchmarks": [{"size": HIDDEN}]}
+    report = own(TELLS, mode=Mode.LEADERBOARD, ranking_by="geom", **cases).report
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")
+    assert [(stage.name, stage.planned_cases) for stage in report.stages] == [
+        (StageName.TEST, 2),
+        (StageName.RANKED, 2),
+    ]
+    public, hidden = report.stages[1].cases
+    assert (public.hidden, public.met_hidden, hidden.hidden, hidden.met_hidden) == (False, False, True, True)
+    # Its score has four digits of what it wrote, and who manages the leaderboard reads the rest.
+    assert hidden.timing == Timing(samples_ns=[], reported_ns=7654000.0)
+    assert str(HIDDEN) in hidden.message
+    shown = redact(report, sees_all=False)
+    assert str(HIDDEN) not in dumps(shown)
+    assert "7654" not in dumps(shown)
+    # Of public cases their author reads all that an honest harness says of them.
+    test, timed = (stage.cases[0] for stage in shown.stages)
+    assert test.message == f"size {PUBLIC}"
+    assert timed.timing.reported == dict.fromkeys(("std", "err", "best", "worst"), float(PUBLIC))
+    assert (timed.timing.reported_ns, timed.profile) == (PUBLIC + 0.123456, "size")
+
+
+def test_public_cases_that_fail_end_the_run_before_a_hidden_one_and_their_text_is_shown() -> None:
+    body = "say('check', 'fail')\nsay('error', f'wrong for {cases}')\n"
+    report = own(body, mode=Mode.LEADERBOARD, hidden_tests=[{"size": HIDDEN}]).report
+    (stage,) = redact(report, sees_all=False).stages
+    assert (stage.verdict, stage.met_hidden) == (Verdict.WRONG_ANSWER, False)
+    assert stage.message.startswith("wrong for size: 16")
+    assert str(HIDDEN) not in dumps(report)
+
+
+def test_a_hidden_case_that_fails_shows_its_verdict_only() -> None:
+    body = f"fails = '{HIDDEN}' in cases\nsay('test.0.status', 'fail' if fails else 'pass')\n"
+    body += "say('test.0.error', cases)\nsay('check', 'fail' if fails else 'pass')\nprint(cases)\n"
+    report = own(body, mode=Mode.LEADERBOARD, benchmarks=[], hidden_tests=[{"size": HIDDEN}]).report
+    shown = redact(report, sees_all=False)
+    assert (shown.verdict, shown.message) == (Verdict.WRONG_ANSWER, WITHHELD)
+    assert [(case.verdict, case.message) for case in shown.stages[0].cases if case.hidden] == [
+        (Verdict.WRONG_ANSWER, "")
+    ]
+    assert str(HIDDEN) in report.message
+    assert str(HIDDEN) not in dumps(shown)
 
 
 @pytest.mark.jobs

@@ -70,6 +70,8 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     fields = {field.name: strategy_for(hints[field.name]) for field in dataclasses.fields(kind)}
     if "version" in fields:
         fields["version"] = st.just(protocol.PROTOCOL_VERSION)
+    if kind is protocol.KeptFile:
+        fields["name"] = st.from_regex(r"\A[a-z][a-z.-]*\Z")
     return st.builds(kind, **fields)
 
 

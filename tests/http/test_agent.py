@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from kernelcup.errors import (
     LaunchLost,
     NoRoom,
     NotFound,
+    ServerUnavailable,
     SignInNeeded,
 )
 from kernelcup.http.capacity import THREADS
@@ -61,6 +63,17 @@ def bench(platform, client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     bench = AgentBench(platform, client, MachineBench(folder, monkeypatch), DEVICE)
     yield bench
     bench.close()
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", ""])
+def test_a_harness_that_a_service_names_by_no_hash_makes_no_folder(name: str) -> None:
+    job = {"call": "1", "device": "H100", "spec": {}, "harness_hash": name}
+    said = {"jobs": [job], "cancel": []}
+    connection = Connection(SimpleNamespace(request=lambda *_, **__: said))  # type: ignore[arg-type]
+    with pytest.raises(ServerUnavailable):
+        connection.ask(running=[], wait_s=0.0)
+    job["harness_hash"] = "0" * 64
+    assert connection.ask(running=[], wait_s=0.0).jobs[0].harness_hash == "0" * 64
 
 
 class TestAgent(LauncherConformance):

@@ -43,6 +43,11 @@ class Job:
     spec: Any
     harness_hash: str
 
+    def __post_init__(self) -> None:
+        """Raise ``TypeError`` for a hash that is none: it names a folder here."""
+        if not self.harness_hash.isalnum():
+            raise TypeError("harness_hash")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Errand:

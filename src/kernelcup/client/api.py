@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from kernelcup.client.core import NotReached, StreamEvent, pauses
-from kernelcup.client.models import BoardInfo, read_board, read_submission
+from kernelcup.client.models import BoardInfo, read_board, read_submission, read_task
 from kernelcup.client.requests import Params, Request, asking, asking_pages, reading
 from kernelcup.client.transport import Client
 from kernelcup.domain import Task
@@ -182,7 +182,7 @@ class Api(Calls):
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases, to run or save it here."""
         with self._reading():
-            return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
+            return read_task(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
 
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():

@@ -10,8 +10,9 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from kernelcup.domain import BoardSettings, Leaderboard, Standing, Table
+from kernelcup.domain import BoardSettings, Leaderboard, Standing, Table, Task
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
+from kernelcup.tasks.sources.trees import is_plain
 from kernelcup_harness.protocol import HarnessKind, RunReport, from_json
 
 T = TypeVar("T")
@@ -74,6 +75,15 @@ def read_submission(body: Mapping[str, Any]) -> SubmissionInfo:
     """Read a submission from the server's form."""
     found = read(SubmissionInfo, {**body, "jobs": ()})
     return dataclasses.replace(found, jobs=tuple(map(read_job, body["jobs"])))
+
+
+def read_task(body: object) -> Task:
+    """Read a task, whose names become files and a folder here. Raise ``ValueError`` for one that leads elsewhere."""
+    task = Task.from_json(body)
+    names = [task.name, task.submission_name, *task.sources, *task.data, *task.figures]
+    if odd := [name for name in names if not is_plain(name)]:
+        raise ValueError(f"the file name {odd[0]!r}")
+    return task
 
 
 def read_standing(body: Mapping[str, Any]) -> Standing:

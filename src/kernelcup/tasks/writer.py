@@ -11,12 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kernelcup.domain import Task, TaskForm
-from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.errors import Conflict
 from kernelcup.names import check_board_name
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.manifest.work import AMOUNTS
 from kernelcup.tasks.sources.files import SUBMISSION
-from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
 from kernelcup_harness.protocol import Parameters, Work, to_json
 
 WRITTEN = frozenset(
@@ -42,18 +41,11 @@ WRITTEN = frozenset(
 def write_task(task: Task, directory: Path) -> list[Path]:
     """Write a task into ``directory``, which must be empty or absent; return the files, the task first.
 
-    Hidden cases are not written. Raise ``Conflict`` if the directory is not empty, ``InvalidValue`` for a file name
-    that leads outside it, since the task may come from a server.
+    Hidden cases are not written. Raise ``Conflict`` if the directory is not empty.
     """
-    contents = files_of(task)
-    for name in contents:
-        try:
-            reject_odd_target(name)
-        except Unreadable as error:
-            raise InvalidValue(f"The task's file name {name!r} {error}.") from error
     claim(directory)
     written = []
-    for name, content in contents.items():
+    for name, content in files_of(task).items():
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

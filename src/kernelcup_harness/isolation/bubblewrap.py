@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,28 +22,32 @@ from kernelcup_harness.isolation.layout import (
     SYSTEM_FOLDERS,
     Sandbox,
     SandboxedCommand,
+    make_readable,
     memory_file,
     python_folders,
 )
 
 WORK = "/job"
-COUNTERS = (
-    "buddyinfo",
-    "diskstats",
-    "interrupts",
-    "key-users",
-    "loadavg",
-    "pagetypeinfo",
-    "schedstat",
-    "slabinfo",
-    "softirqs",
-    "stat",
-    "vmstat",
-    "zoneinfo",
+NOT_COUNTING = frozenset(
+    "cmdline config.gz cpuinfo devices driver filesystems kallsyms meminfo misc modules sys version".split()
 )
-"""Files of /proc that count what has happened on the machine: a job could leave numbers there for a later one."""
-COUNTING_FOLDERS = ("/proc/fs", "/proc/pressure", "/proc/sys/fs")
-"""Folders of such files."""
+"""What in /proc, beside processes, says what the machine is and what memory it has now. The rest counts what has
+happened since its start: a job could leave numbers there for a later one."""
+SYSTEM_FACTS = (
+    *(
+        f"bus/pci/devices/*/{each}"
+        for each in "class device vendor subsystem_* numa_node local_cpu* uevent".split()
+    ),
+    *(f"bus/pci/devices/*/{each}_link_{of}" for each in ("max", "current") for of in ("speed", "width")),
+    *(
+        "devices/system/cpu/[op]*",
+        "devices/system/cpu/cpu*/topology/*",
+        "devices/system/memory/block_size_bytes",
+    ),
+    *("devices/system/node/online", "devices/system/node/node*/cpu*", "devices/system/node/node*/distance"),
+    *("class/pci_bus/*", "module/nvidia*/initstate"),
+)
+"""Patterns of the files of /sys that the driver, NCCL and hwloc ask for, and that count nothing."""
 
 
 def describe() -> dict[str, str]:
@@ -62,7 +67,7 @@ def prepare(
     settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
     options = [*isolation(box.user_id), *file_systems(box)]
     if box.devices is not None:
-        options += gpu_options(box.devices.paths)
+        options += gpu_options(box.devices.paths, box.files.with_name(f"{box.files.name}-sys"))
     for fd, name in settings.items():
         options += ["--perms", "0644", "--ro-bind-data", str(fd), name]
     options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
@@ -92,13 +97,20 @@ def made_settings(box: Sandbox) -> dict[str, str]:
     return made | zeroed_counters()
 
 
+def counting() -> list[Path]:
+    """Return the files and folders of /proc that count, without processes and links to them."""
+    named = [each for each in Path("/proc").iterdir() if not each.name.isdigit() and not each.is_symlink()]
+    return sorted(each for each in named if each.name not in NOT_COUNTING)
+
+
 @functools.cache
 def zeroed_counters() -> dict[str, str]:
-    """Return the files of :data:`COUNTERS` that can be read here, name to text, with each number replaced by 0."""
+    """Return the files that count and that everybody may read, name to text, with each number replaced by 0."""
     made = {}
-    for name in COUNTERS:
-        with contextlib.suppress(OSError):
-            made[f"/proc/{name}"] = re.sub(r"(?<![^\s./])\d+", "0", Path("/proc", name).read_text())
+    for file in counting():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if file.is_file() and file.stat().st_mode & stat.S_IROTH:
+                made[str(file)] = re.sub(r"(?<![^\s./])\d+", "0", file.read_text())
     return made
 
 
@@ -125,7 +137,7 @@ def become(user_id: int) -> list[str]:
 def file_systems(box: Sandbox) -> list[str]:
     """Return the options that build the tree of files."""
     options = ["--proc", "/proc", "--dev", "/dev"]
-    for folder in filter(os.path.isdir, COUNTING_FOLDERS):
+    for folder in filter(os.path.isdir, [*map(str, counting()), "/proc/sys/fs"]):
         options += ["--perms", "0555", "--size", "4096", "--tmpfs", folder]
     options += ["--perms", "1777", "--size", str(box.shared_memory_bytes), "--tmpfs", "/dev/shm"]
     for folder in SYSTEM_FOLDERS:
@@ -162,9 +174,28 @@ def system_folder(folder: str) -> list[str]:
     return ["--ro-bind", folder, folder] if path.is_dir() else []
 
 
-def gpu_options(devices: Sequence[str]) -> list[str]:
-    """Return the options that show device nodes of GPUs and the driver's files in /sys."""
+def gpu_options(devices: Sequence[str], facts: Path) -> list[str]:
+    """Return the options that show device nodes of GPUs, and copies in a folder of the driver's files in /sys."""
     options: list[str] = []
     for path in devices:
         options += [*parents_of(path), "--dev-bind-try", path, path]
-    return [*options, "--ro-bind-try", "/sys", "/sys", "--ro-bind-try", "/opt/nvidia", "/opt/nvidia"]
+    copy_facts(facts)
+    return [*options, "--ro-bind", str(facts), "/sys", "--ro-bind-try", "/opt/nvidia", "/opt/nvidia"]
+
+
+def copy_facts(folder: Path) -> None:
+    """Copy the files of :data:`SYSTEM_FACTS` with the links that lead to them."""
+    top = Path("/sys")
+    for found in (each for pattern in SYSTEM_FACTS for each in top.glob(pattern)):
+        place = folder / found.resolve().relative_to(top)
+        (place if found.is_dir() else place.parent).mkdir(parents=True, exist_ok=True)
+        if found.is_file():
+            with contextlib.suppress(OSError):  # of a device that is asleep, for example
+                place.write_bytes(found.read_bytes())
+        for link in (each for each in (found, found.parent) if each.is_symlink()):
+            named = folder / link.relative_to(top)
+            named.parent.mkdir(parents=True, exist_ok=True)
+            if not named.is_symlink():
+                named.symlink_to(link.readlink())
+    folder.mkdir(exist_ok=True)
+    make_readable(folder)

@@ -31,6 +31,8 @@ PR_CAP_AMBIENT_RAISE, PR_SET_CHILD_SUBREAPER = 2, 36
 CAPABILITY_VERSION_3 = 0x20080522
 CAP_DAC_READ_SEARCH = 2
 SECCOMP_MODE_FILTER = 2
+SCOPES = 6
+"""The first version that keeps signals and calls of abstract sockets inside."""
 
 # LANDLOCK_ACCESS_FS_*
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -77,7 +79,7 @@ def describe(version: int) -> dict[str, str]:
         "written files lie on disk",
         "a job with a GPU sees the list of processes",
     ]
-    if version < 6:
+    if version < SCOPES:
         weaker.append("signals reach other processes of the same user")
     return {"kind": "landlock", "abi": str(version), "weaker": "; ".join(weaker)}
 
@@ -90,10 +92,10 @@ def handled_rights(version: int) -> int:
 
 def ruleset_attributes(version: int) -> bytes:
     """Return ``struct landlock_ruleset_attr`` in the length of this version."""
-    # From 4 on: no port may be bound or connected to. From 6 on: no abstract sockets, no signals out.
+    # From 4 on: no port may be bound or connected to.
     network = 3 if version >= 4 else 0
-    scopes = 3 if version >= 6 else 0
-    size = 8 if version < 4 else 16 if version < 6 else 24
+    scopes = 3 if version >= SCOPES else 0
+    size = 8 if version < 4 else 16 if version < SCOPES else 24
     return struct.pack("=QQQ", handled_rights(version), network, scopes)[:size]
 
 

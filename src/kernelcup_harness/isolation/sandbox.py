@@ -91,6 +91,13 @@ def has_own_names() -> bool:
     return kind() is Kind.BUBBLEWRAP
 
 
+def unranked() -> str:
+    """Return why a submission in this sandbox could end processes outside of it, empty if it cannot."""
+    if kind() is not Kind.LANDLOCK or os.getuid() == 0 or landlock.abi() >= landlock.SCOPES:
+        return ""
+    return "before Linux 6.12 Landlock lets signals reach all processes of the runner's user, who is not root"
+
+
 def parent_id() -> int:
     """Return the parent's process id as a process in the sandbox sees it; 0 for one that ends it by itself."""
     return {Kind.BUBBLEWRAP: 1, Kind.LANDLOCK: 0}.get(kind(), os.getpid())
@@ -176,7 +183,8 @@ def describe(*, network: bool = False) -> dict[str, str]:
     if os.getuid() == 0 and not python_runs(reads_all=False):
         how += " who may read all files that are shown"
     same = {"privileges": how, "network": "none", "seccomp": "denylist"}
-    return landlock.describe(landlock.abi()) | same | limits
+    why = unranked()
+    return landlock.describe(landlock.abi()) | same | limits | ({"unranked": why} if why else {})
 
 
 def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> SandboxedCommand:

@@ -55,6 +55,7 @@ COMMON = {
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "process_mrelease": 448,
     "cachestat": 451,
     "statmount": 457,
     "listmount": 458,
@@ -152,6 +153,40 @@ DENIED: dict[str, dict[str, int]] = {
     },
 }
 
+# Calls that act on a process by its id, where there is no namespace around the ids: number, and the first arguments
+# that pass, which name the caller. Where a thread of the C library's names another one by its id, which cannot be told
+# from the id of a process outside, the call succeeds without an effect: threads are started pinned to processors.
+OF_THE_CALLER: dict[str, dict[str, tuple[int, ...]]] = {
+    "x86_64": {
+        "setpriority": (141, 0, 0),
+        "ioprio_set": (251, 1, 0),
+        "migrate_pages": (256, 0),
+        "move_pages": (279, 0),
+        "prlimit64": (302, 0),
+    },
+    "aarch64": {
+        "ioprio_set": (30, 1, 0),
+        "setpriority": (140, 0, 0),
+        "migrate_pages": (238, 0),
+        "move_pages": (239, 0),
+        "prlimit64": (261, 0),
+    },
+}
+OF_THREADS: dict[str, dict[str, int]] = {
+    "x86_64": {
+        "sched_setparam": 142,
+        "sched_setscheduler": 144,
+        "sched_setaffinity": 203,
+        "sched_setattr": 314,
+    },
+    "aarch64": {
+        "sched_setparam": 118,
+        "sched_setscheduler": 119,
+        "sched_setaffinity": 122,
+        "sched_setattr": 274,
+    },
+}
+
 # Calls that reach other processes through shared names, if there is no namespace around them.
 SHARED_NAMES: dict[str, dict[str, int]] = {
     "x86_64": {"shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240, "mq_unlink": 241},
@@ -228,6 +263,10 @@ def program(
     if isolated:
         code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     else:
+        for number, *arguments in OF_THE_CALLER[machine].values():
+            code += only_with(number, *arguments, error=errno.EPERM)
+        for number in OF_THREADS[machine].values():
+            code += only_with(number, 0, error=0)
         for number in (socket, socketpair) if listens else (socketpair,):
             code += without_flags(
                 number, DATAGRAM_BIT, error=errno.EPROTONOSUPPORT, at=SECOND_ARGUMENT_AT, then_on=True
@@ -253,6 +292,19 @@ def without_flags(
         instruction(RETURN, ERROR | error),
         passed,
     ]
+
+
+def only_with(number: int, *arguments: int, error: int) -> list[bytes]:
+    """Return code that denies one call unless its first arguments are these; others keep their number."""
+    checks: list[bytes] = []
+    for place, argument in enumerate(arguments):
+        left = 2 * (len(arguments) - place) - 1
+        checks += [
+            instruction(LOAD_WORD, ARGUMENT_AT + 8 * place),
+            instruction(JUMP_EQUAL, argument, 0, left),
+        ]
+    passed, denied = instruction(RETURN, ALLOW), instruction(RETURN, ERROR | error)
+    return [instruction(JUMP_EQUAL, number, 0, len(checks) + 2), *checks, passed, denied]
 
 
 def one_of(number: int, allowed: Sequence[int], *, error: int, at: int = ARGUMENT_AT) -> list[bytes]:

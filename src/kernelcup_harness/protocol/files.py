@@ -78,9 +78,5 @@ def is_encodable(text: str) -> bool:
 
 def has_clash(names: list[str]) -> bool:
     """Return whether one name is also the folder of another."""
-    files = set(names)
-    return any(
-        "/".join(parts[:end]) in files
-        for parts in (n.split("/") for n in names)
-        for end in range(1, len(parts))
-    )
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
+    return not folders.isdisjoint(names)

@@ -70,6 +70,11 @@ class KeptFile:
     gz64: str = ""
     """Its content, gzip and base64; empty once it is in the file store."""
 
+    def __post_init__(self) -> None:
+        """Raise ``ProtocolError`` for a name that leads out of the folder in which it is kept."""
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise ProtocolError(f"files: the name {self.name!r}")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptBinary:
@@ -301,8 +306,7 @@ class JobSpec:
 
 def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
-    rules, limits = spec.rules, spec.limits
-    seed = spec.secret_seed
+    rules, limits, seed = spec.rules, spec.limits, spec.secret_seed
     names = [*spec.sources, *spec.data]
     trees = [tree for tree in (spec.submission, spec.rival) if tree is not None]
     faults = {

@@ -173,14 +173,15 @@ class Record:
             if earlier.name is name:
                 self._open.began -= earlier.duration_s
                 self._open.cases, self._open.place = list(earlier.cases), place
+                self._open.planned = earlier.planned_cases
         done = len(self._open.cases)
         told = {"stage": name.value, "limit_s": limit_s, "cases": done + planned}
         self._on_event({"event": "stage", **told, **({"done": done} if done else {})})
 
-    def plan(self, cases: int) -> None:
+    def plan_fewer(self, cases: int) -> None:
         """Correct the number of cases of the current stage."""
         assert self._open is not None
-        self._open.planned = cases
+        self._open.planned -= cases
 
     def case(self, result: CaseResult) -> None:
         """Add the result of a case to the current stage."""

@@ -165,6 +165,8 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
         return (
             "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"
         )
+    if spec.sandbox is SandboxPolicy.REQUIRED and (why := sandbox.unranked()):
+        return f"ranked runs need another sandbox: {why}; `kernelcup doctor` explains how to get one"
     if spec.sandbox is SandboxPolicy.REQUIRED and meets_hidden(spec) and not sandbox.has_own_names():
         return (
             "this job has hidden cases, and the machine's sandbox is not bubblewrap: processes see each other's files "

@@ -11,11 +11,13 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import compilers, step, store
+from kernelcup_harness.core.plan import PlannedCase, cases_of, plan
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import job_environment, processes, sandbox
@@ -121,55 +123,47 @@ class OwnHarness:
             return
         if self._needs_build() and not self._build():
             return
-        for invocations in self._plan():
-            if not self._stage(invocations):
+        calls = self._plan()
+        planned = Counter(call.stage for part in calls for call in part for _ in call.cases)
+        for part in calls:
+            if not self._stage(part, planned[part[0].stage] if part else 0):
                 return
 
     def _plan(self) -> list[list[Invocation]]:
-        spec, limits = self._spec, self._spec.limits
-        tests = numbered(spec.tests, spec.hidden_tests)
-        benchmarks = numbered(spec.benchmarks, spec.hidden_benchmarks)
-        # The contract: with `last` the harness gets only the last benchmark.
-        if spec.ranking_by is RankingBy.LAST and spec.benchmarks:
-            benchmarks = [benchmarks[len(spec.benchmarks) - 1]]
-        test = self._invocation(StageName.TEST, "test", tests, limits.test_s)
-        if spec.mode is Mode.TEST:
-            return [[test]]
-        if spec.mode is Mode.BENCHMARK:
-            return [[self._invocation(StageName.BENCHMARK, "benchmark", benchmarks, limits.benchmark_s)]]
+        """Return the calls of each stage: of public cases, then those of hidden ones, in processes of their own."""
+        spec = self._spec
         if spec.mode is Mode.PROFILE:
-            each = [
-                self._invocation(StageName.PROFILE, "profile", [case], limits.benchmark_s)
-                for case in benchmarks
-            ]
-            return [each]
-        secret = seeds.derive_seed(self._secret, "own") % 2**31
-        ranked = self._invocation(StageName.RANKED, "leaderboard", benchmarks, limits.ranked_s, seed=secret)
-        return [[test], [ranked]]
+            cases, limit_s = cases_of(spec.benchmarks, []), spec.limits.benchmark_s
+            return [[self._invocation(StageName.PROFILE, [case], limit_s) for case in cases]]
+        calls = []
+        for stage in plan(spec):
+            cases = stage.cases
+            # The contract: with `last` the harness gets only the last benchmark.
+            if stage.timed and spec.ranking_by is RankingBy.LAST and spec.benchmarks:
+                cases = [case for case in cases if case.index == len(spec.benchmarks) - 1]
+            if cases or not stage.others:
+                calls.append([self._invocation(stage.name, cases, stage.limit_s)])
+        return calls
 
-    def _invocation(
-        self,
-        stage: StageName,
-        mode: str,
-        cases: list[tuple[int, Parameters, bool]],
-        limit_s: float,
-        seed: int | None = None,
-    ) -> Invocation:
-        chosen = self._spec.public_seed if seed is None else seed
-        return Invocation(stage=stage, mode=mode, cases=cases, limit_s=limit_s, seed=chosen)
+    def _invocation(self, stage: StageName, cases: list[PlannedCase], limit_s: float) -> Invocation:
+        ranked = stage is StageName.RANKED
+        seed = seeds.derive_seed(self._secret, "own") % 2**31 if ranked else self._spec.public_seed
+        mode = "leaderboard" if ranked else stage.value
+        return Invocation(stage=stage, mode=mode, cases=cases, limit_s=limit_s, seed=seed)
 
-    def _stage(self, invocations: list[Invocation]) -> bool:
+    def _stage(self, invocations: list[Invocation], total: int) -> bool:
+        """Call the harness for a stage, or for its part of public or of hidden cases; ``total`` counts both."""
         if not invocations:
             return True
         first = invocations[0]
-        self._record.begin(first.stage, first.limit_s, sum(len(each.cases) for each in invocations))
+        self._record.begin(first.stage, first.limit_s, sum(len(each.cases) for each in invocations), total)
         deadline = time.monotonic() + first.limit_s
         for invocation in invocations:
             end = self._invoke(invocation, deadline)
             if end is not None:
-                self._record.end(end.verdict, end.reason, end.message)
+                self._record.end(end.verdict, end.reason, end.message, met_hidden=first.is_hidden)
                 return False
-        self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
+        self._record.end(Verdict.ACCEPTED, Reason.NONE, "", met_hidden=first.is_hidden)
         return True
 
     def _invoke(self, invocation: Invocation, deadline: float) -> RunEnds | None:
@@ -183,7 +177,7 @@ class OwnHarness:
             text = f"the job's folder cannot be used any more: {error.strerror}"
             return RunEnds(Verdict.REJECTED, Reason.OWN_HARNESS, text)
         child, results = self._call(invocation, laid, deadline)
-        self._keep_output(child)
+        self._keep_output(child, invocation)
         verdict, text = ending(self._spec, invocation, child, results, self._record)
         if verdict is Verdict.ACCEPTED:
             return None
@@ -197,7 +191,7 @@ class OwnHarness:
         frame = last_frame(log)
         at = f", at {':'.join(frame)}" if frame[0] in self._spec.sources else ""
         end = by_exclusion(own, lambda: self._alone(invocation, deadline) == (text, frame), text + at)
-        if log and verdict is not Verdict.WRONG_ANSWER:
+        if log and verdict is not Verdict.WRONG_ANSWER and not invocation.is_hidden:
             end.message += f"\n{log[-4096:]}"
         return end
 
@@ -324,7 +318,7 @@ class OwnHarness:
             found["POPCORN_GPUS"] = str(visible_gpus())
         return found
 
-    def _lay_out(self, cases: list[tuple[int, Parameters, bool]], *, submission: str | None = None) -> Laid:
+    def _lay_out(self, cases: list[PlannedCase], *, submission: str | None = None) -> Laid:
         """Write the files to a fresh folder: no stage sees what an earlier one left behind."""
         tree = self._spec.submission
         tree = tree if submission is None else SourceTree.of(submission, tree.entry)
@@ -334,16 +328,19 @@ class OwnHarness:
         files = {**self._spec.sources, **tree.files}
         job_environment.write_files(laid.files, files, self._spec.data)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
-        lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
+        lines = "".join(case_line(case.parameters) + "\n" for case in cases)
         (laid.cases / "cases.txt").write_text(lines, encoding="utf-8")
         sandbox.make_readable(laid.root)
         return laid
 
-    def _keep_output(self, child: processes.Child) -> None:
+    def _keep_output(self, child: processes.Child, invocation: Invocation) -> None:
+        """Keep what was printed, but by a process that has met hidden cases."""
         assert child.stdout is not None
-        self._record.stdout = joined(self._record.stdout, child.stdout.finish())
-        self._record.stderr = joined(self._record.stderr, standard_error(child))
-        self._record.exit_code = child.wait(0.0)
+        stdout, stderr = child.stdout.finish(), standard_error(child)
+        if not invocation.is_hidden:
+            self._record.stdout = joined(self._record.stdout, stdout)
+            self._record.stderr = joined(self._record.stderr, stderr)
+            self._record.exit_code = child.wait(0.0)
 
 
 def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[str, str]:
@@ -353,11 +350,6 @@ def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[s
         "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else memory_bytes),
         "KERNELCUP_HARNESS": str(ROOT),
     }
-
-
-def numbered(public: list[Parameters], hidden: list[Parameters]) -> list[tuple[int, Parameters, bool]]:
-    """Number the public cases, then the hidden ones."""
-    return [(i, parameters, i >= len(public)) for i, parameters in enumerate([*public, *hidden])]
 
 
 def case_line(parameters: Parameters) -> str:

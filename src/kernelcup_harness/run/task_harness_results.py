@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from kernelcup_harness.core.plan import PlannedCase
 from kernelcup_harness.isolation import job_environment, processes
 from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
     Limits,
-    Parameters,
     Reason,
     StageName,
     Timing,
@@ -29,6 +29,8 @@ MAX_RESULT_BYTES = 64 << 20
 MAX_EXTRA_KEYS = 200
 MAX_EXTRA_TEXT = 4096
 MAX_MESSAGE = 16 << 10
+HIDDEN_DIGITS = 4
+"""Significant digits of the time of a hidden case, as a leaderboard shows times: a score tells no more."""
 
 CHECK_FAILED = "the task's own harness reports that the check failed"
 
@@ -80,10 +82,14 @@ class Invocation:
 
     stage: StageName
     mode: str
-    cases: list[tuple[int, Parameters, bool]]
-    """Index, parameters, hidden."""
+    cases: list[PlannedCase]
     limit_s: float
     seed: int | None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its cases are hidden."""
+        return any(case.hidden for case in self.cases)
 
 
 class Reading:
@@ -100,23 +106,24 @@ class Reading:
     def verdict(self, end: Ending | None) -> Ending:
         """Record the cases and return the verdict, from the cases and from how the process ended."""
         self._correct_plan()
-        for place, (index, parameters, hidden) in enumerate(self._invocation.cases):
-            result = self._case(place, index, parameters, hidden)
+        for place, case in enumerate(self._invocation.cases):
+            result = self._case(place, case)
             if result is None:
                 break
             self._record.case(result)
             self._complete += self._is_complete(result)
             if result.verdict is not Verdict.ACCEPTED and self._worst is None:
                 self._worst = result
-        self._keep_extra()
+        if not self._invocation.is_hidden:
+            self._keep_extra()
         return self._decide(end)
 
     def _correct_plan(self) -> None:
         """Use the harness's own count: some harnesses time fewer benchmarks than they got."""
         count = number(self._results.get("benchmark-count"))
         if self._invocation.stage is StageName.RANKED and count is not None:
-            self._expected = min(max(1, int(count)), self._expected)
-            self._record.plan(self._expected)
+            given, self._expected = self._expected, min(max(1, int(count)), self._expected)
+            self._record.plan_fewer(given - self._expected)
 
     def _is_complete(self, result: CaseResult) -> bool:
         """Return whether a case has everything that an accepted one needs."""
@@ -157,20 +164,21 @@ class Reading:
             f"the harness ended well but reported {what} of only {self._complete} of {self._expected} cases"
         )
 
-    def _case(self, place: int, index: int, parameters: Parameters, hidden: bool) -> CaseResult | None:
+    def _case(self, place: int, case: PlannedCase) -> CaseResult | None:
         """Return the result of a case, None if it was not reached."""
         family = "test" if self._invocation.stage is StageName.TEST else "benchmark"
         prefix = f"{family}.{place}."
-        timing = self._timing(prefix)
+        timing = self._timing(prefix, hidden=case.hidden)
         report = self._results.get(prefix + "report")
         status = self._results.get(prefix + "status")
         if status is None and report is None and prefix + "mean" not in self._results:
             return None
         verdict, message = self._judged(prefix, status)
         return CaseResult(
-            index=index,
-            parameters=parameters,
-            hidden=hidden,
+            index=case.index,
+            parameters=case.parameters,
+            hidden=case.hidden,
+            met_hidden=case.hidden,
             verdict=verdict,
             reason=reason_of(verdict),
             message=message,
@@ -187,10 +195,13 @@ class Reading:
             return Verdict.RUNTIME_ERROR, f"the harness reported an invalid time: {mean[:100]!r}"
         return Verdict.ACCEPTED, self._text(prefix + "message")
 
-    def _timing(self, prefix: str) -> Timing | None:
+    def _timing(self, prefix: str, *, hidden: bool) -> Timing | None:
+        """Return the reported time; of a hidden case its rounded mean alone, since the process that met it wrote it."""
         mean = positive(self._results.get(prefix + "mean"))
         if mean is None:
             return None
+        if hidden:
+            return Timing(samples_ns=[], reported_ns=float(f"{mean:.{HIDDEN_DIGITS}g}"))
         names = ("std", "err", "best", "worst", "runs")
         figures = {name: number(self._results.get(prefix + name)) for name in names}
         return Timing(

@@ -93,14 +93,27 @@ def test_a_public_case_of_a_process_that_has_met_hidden_ones_shows_rounded_times
 
 
 @pytest.mark.parametrize("harness", [HarnessKind.STANDARD, HarnessKind.OWN])
-def test_what_is_printed_before_the_ranked_stage_is_hidden_only_if_the_process_met_hidden_cases(
+def test_what_the_process_of_public_cases_has_printed_before_the_ranked_stage_is_shown(
     harness: HarnessKind,
 ) -> None:
     stage = make_stage([HIDDEN], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, met_hidden=True)
     printed = CapturedOutput(text="printed", total_bytes=7)
     report = make_report(harness=harness, stages=[stage], stage=StageName.TEST, stdout=printed)
-    shown = redact(report, sees_all=False).stdout.text
-    assert shown == (WITHHELD if harness is HarnessKind.OWN else "printed")
+    assert redact(report, sees_all=False).stdout.text == "printed"
+
+
+def test_a_report_of_an_own_harness_whose_one_process_met_all_cases_shows_no_figures_and_texts() -> None:
+    """As 0.1.0 stored it: what it says of public cases may be of hidden ones."""
+    timing = Timing(samples_ns=[], reported_ns=31337.0, reported={"std": float(SECRET)})
+    cases = [make_case(timing=timing, message=SECRET), dataclasses.replace(HIDDEN, met_hidden=False)]
+    stage = make_stage(cases, name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, message=SECRET)
+    own, printed = HarnessKind.OWN, CapturedOutput(text=SECRET)
+    report = make_report(
+        harness=own, stages=[stage], stage=StageName.TEST, message=SECRET, stdout=printed, stderr=printed
+    )
+    shown = redact(report, sees_all=False)
+    assert SECRET not in dumps(shown)
+    assert shown.stages[0].message == shown.stdout.text == WITHHELD
 
 
 def test_public_cases_and_the_seed_stay() -> None:

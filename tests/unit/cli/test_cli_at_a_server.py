@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_cli_commands import Command, command, home
@@ -17,6 +19,7 @@ from kernelcup.app.people.tokens import create_token, scopes_of
 from kernelcup.app.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.cli import wiring
 from kernelcup.cli.credentials import Credentials
+from kernelcup.client.transport import Client
 from kernelcup.domain import Role, TaskForm, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
@@ -160,14 +163,6 @@ def test_a_task_that_was_written_down_is_loaded_as_it_was(tmp_path: Path) -> Non
             assert again == dataclasses.replace(shipped, templates={})
         else:
             assert again == shipped
-
-
-@pytest.mark.parametrize("name", ["../x.py", "/etc/x.py", "a/../../x.py"])
-def test_a_file_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    task = make_task(sources={**make_task().sources, name: "X = 1\n"})
-    with pytest.raises(Exception, match="file name"):
-        write_task(task, tmp_path / "a" / "b")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_task_is_fetched_from_the_server(command: Command, ada, db, tmp_path: Path) -> None:
@@ -368,3 +363,59 @@ def test_a_near_miss_is_told_by_submit(command: Command, ada, db, tmp_path: Path
 )
 def test_other_comments_are_left_alone(text: str) -> None:
     assert near_misses(text) == []
+
+
+@pytest.fixture
+def lies(ada, db, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[Any], None]], None]:
+    """Have the server at which ada is signed in change its answers at a path."""
+    make_board(db, devices=["H100"], task=make_task(templates={"Python": SUBMISSION}))
+    real = Client.request
+
+    def install(ending: str, change: Callable[[Any], None]) -> None:
+        def request(self: Client, method: str, path: str, **more: Any) -> Any:
+            body = real(self, method, path, **more)
+            if path.endswith(ending):
+                change(body)
+            return body
+
+        monkeypatch.setattr(Client, "request", request)
+
+    return install
+
+
+ODD_NAMES = ("{outside}", "../evil.py", "a/../../evil.py", "C:\\evil.py", "", ".")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_from_a_server_never_leads_out_of_the_folder(
+    command: Command, lies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    inner, outside = tmp_path / "inner", tmp_path / "evil.py"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    outside.write_text("mine")
+    odd = name.format(outside=outside)
+    ways = [
+        ("/brief", lambda body: body["files"].update(Python=odd)),
+        ("/brief", lambda body: body.update(leaderboard=odd)),
+        ("/definition", lambda body: body["task"]["sources"].update({odd: "x"})),
+        ("/definition", lambda body: body["task"]["data"].update({odd: ""})),
+        ("/definition", lambda body: body["task"]["figures"].update({odd: ""})),
+        ("/definition", lambda body: body["task"].update(name=odd)),
+        ("/definition", lambda body: body["task"].update(submission_name=odd)),
+    ]
+    for place, (ending, change) in enumerate(ways):
+        lies(ending, change)
+        assert command("start", "double").code != 0, place
+        assert list(inner.iterdir()) == [], place
+    assert outside.read_text() == "mine"
+
+
+def test_a_folder_to_compete_from_has_the_servers_names(
+    command: Command, lies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lies("/definition", lambda body: body["task"]["sources"].update({"include/deep/x.h": "x"}))
+    assert command("start", "double").code == 0
+    assert (tmp_path / "double/submission.py").read_text().endswith(SUBMISSION)
+    assert (tmp_path / "double/task/include/deep/x.h").read_text() == "x"

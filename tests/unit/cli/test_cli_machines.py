@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from kernelcup.cli import wiring
 from kernelcup.cli.app import app
-from kernelcup.cli.operate import doctor
+from kernelcup.cli.operate import demo, doctor
+from kernelcup.config.settings import Config
 from kernelcup.errors import LaunchError
 
 MACHINES = ["admin", "machines"]
@@ -31,6 +32,7 @@ def ask(tmp_path: Path):
         ({"kind": "bubblewrap"}, 1, "", "", "witnessed", True),
         ({"kind": "bubblewrap"}, 1, "", "not permitted", "replayed", True),
         ({"kind": "landlock"}, 1, "error 304", "", "none", False),
+        ({"kind": "landlock", "unranked": "signals reach others"}, 0, "", "", "none", False),
         ({"kind": "bubblewrap"}, 0, "", "", "wall clock", True),
         ({"kind": "none", "why": "no namespaces"}, 1, "", "", "none", False),
     ],
@@ -44,6 +46,19 @@ def test_the_doctor_says_which_trust_level_results_will_have(
     found = {each.name: each for each in doctor.look_at_runner()}
     assert found["level"].text.startswith(level)
     assert (found["level"].state == "ok") is fit
+
+
+def test_where_signals_get_out_the_doctor_says_so_and_the_demo_judges_its_own_files_and_says_it(
+    monkeypatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = {"kind": "landlock", "privileges": "the same user", "limits": "rlimits", "weaker": "signals"}
+    settings = Config.load(None, {"KERNELCUP_HOME": str(tmp_path)})
+    for why, state in (({}, "ok"), ({"unranked": "signals reach others"}, "broken")):
+        monkeypatch.setattr(wiring, "describe_harness", lambda found=about | why: {"sandbox": found})
+        found = doctor.sandbox({"sandbox": about | why})
+        assert (found.state, "signals reach others" in found.text) == (state, bool(why))
+        assert demo.with_or_without_sandbox(settings).sandbox_required is not bool(why)
+    assert "signals reach others. The demo runs its own submissions anyway" in capsys.readouterr().err
 
 
 def test_the_doctor_says_that_nothing_can_be_judged_without_a_harness(monkeypatch) -> None:

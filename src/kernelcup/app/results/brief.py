@@ -19,6 +19,7 @@ from kernelcup.domain import OPERATOR, Actor, Device, TaskInfo
 from kernelcup.engine import Database
 from kernelcup.reporting.rules import answers_text, refusals, rules_of
 from kernelcup.tasks.sources.files import LENT
+from kernelcup.tasks.sources.trees import FileName
 from kernelcup_harness.protocol import Mode, Work
 
 SIGNATURE = re.compile(r"^(?:def|\w+) +custom_kernel\([^)]*\)(?: *->[^:\n]+)?", re.MULTILINE)
@@ -43,7 +44,7 @@ class Step:
 class Brief:
     """All that a submission has to know of its leaderboard."""
 
-    leaderboard: str
+    leaderboard: FileName
     opens_at: datetime | None
     deadline: datetime | None
     task: TaskInfo
@@ -51,7 +52,7 @@ class Brief:
     """The least work of each benchmark; empty if the task declares none."""
     signatures: Mapping[str, str]
     """The head of the function to write, by language."""
-    files: Mapping[str, str]
+    files: Mapping[str, FileName]
     """The name of the file to send, by language."""
     templates: Mapping[str, str]
     """Starting points, by language."""

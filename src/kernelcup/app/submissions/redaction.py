@@ -34,7 +34,6 @@ from kernelcup_harness.protocol import (
     StageName,
     StageReport,
     Timing,
-    Verdict,
     trimmed_mean,
 )
 
@@ -194,22 +193,32 @@ def _met_hidden(case: CaseResult) -> bool:
 
 
 def _without_hidden_cases(report: RunReport) -> RunReport:
-    is_own = report.harness is HarnessKind.OWN
-    hides = any(stage.name is report.stage and _hides_message(stage, is_own) for stage in report.stages)
+    if any(case.hidden and not case.met_hidden for stage in report.stages for case in stage.cases):
+        report = _of_one_process(report)
+    hides = any(stage.name is report.stage and stage.met_hidden for stage in report.stages)
     report = _without_rivals_message(report, WITHHELD)
     return dataclasses.replace(
         report,
         message=WITHHELD if report.message and hides else report.message,
-        stages=[_stage(stage, is_own) for stage in report.stages],
-        # In our harness both are of the process that has met no hidden case.
-        stdout=_output(report.stdout, WITHHELD) if is_own else report.stdout,
-        stderr=_output(report.stderr, WITHHELD) if is_own else report.stderr,
+        stages=[_stage(stage) for stage in report.stages],
         extra={},
         duel=None if report.duel is None else _rounded_duel(report.duel),
         duration_s=float(round(report.duration_s)),
         phases={name: float(round(seconds)) for name, seconds in report.phases.items()},
         environment=_without_rank_times(report.environment),
     )
+
+
+def _of_one_process(report: RunReport) -> RunReport:
+    """Return the report of a task's own harness of 0.1.0, whose one process met all cases, as it would say it today."""
+    stages = [
+        dataclasses.replace(
+            stage, met_hidden=True, cases=[dataclasses.replace(case, met_hidden=True) for case in stage.cases]
+        )
+        for stage in report.stages
+    ]
+    nothing = CapturedOutput(text=WITHHELD)
+    return dataclasses.replace(report, stages=stages, stdout=nothing, stderr=nothing)
 
 
 def _without_rank_times(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,10 +228,10 @@ def _without_rank_times(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {**environment, "ranks": {name: value for name, value in ranks.items() if name != "cases"}}
 
 
-def _stage(stage: StageReport, is_own: bool) -> StageReport:
+def _stage(stage: StageReport) -> StageReport:
     return dataclasses.replace(
         stage,
-        message=WITHHELD if stage.message and _hides_message(stage, is_own) else stage.message,
+        message=WITHHELD if stage.message and stage.met_hidden else stage.message,
         cases=[_case(case) if _met_hidden(case) else case for case in stage.cases],
         duration_s=float(round(stage.duration_s)),
     )
@@ -270,15 +279,6 @@ def _rounded(value: float) -> float:
 
 def _output(output: CapturedOutput, instead: str) -> CapturedOutput:
     return dataclasses.replace(output, text=instead) if output.text else output
-
-
-def _hides_message(stage: StageReport, is_own: bool) -> bool:
-    """Return whether the stage's message may be of a submission that had met hidden cases."""
-    failed = [case for case in stage.cases if case.verdict is not Verdict.ACCEPTED]
-    if is_own:
-        # A message of the whole stage may be about any case.
-        return any(case.hidden for case in failed) or (stage.verdict is not Verdict.ACCEPTED and not failed)
-    return stage.met_hidden
 
 
 def redacted_run(

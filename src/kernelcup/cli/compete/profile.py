@@ -92,7 +92,7 @@ def follow_up(backend: Backend, submission_id: int, before: list[Counters], file
     if before:
         typer.echo(plain("\n".join(["", "Since then:", *explain.differences(before[0], found)])))
     for each in found.files if files is not None else []:
-        target = Path(files or "", f"{submission_id}-{Path(each.name).name}")
+        target = Path(files or "", f"{submission_id}-{each.name}")
         target.write_bytes(content(backend, job, each.name))
         typer.echo(plain(f"wrote {target}"))
     if found.files and files is None:

@@ -128,11 +128,12 @@ def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> N
 
 def with_or_without_sandbox(settings: Config) -> Config:
     """Return the demo's settings; its submissions ship with KernelCup, so no sandbox is required."""
-    if wiring.describe_harness()["sandbox"]["kind"] != "none":
+    found = wiring.describe_harness()["sandbox"]
+    if found["kind"] != "none" and "unranked" not in found:
         return settings
     typer.echo(
-        "No sandbox works here. The demo runs its own submissions without one; a real competition would "
-        "refuse ranked runs. `kernelcup doctor` shows how to get a sandbox.",
+        f"{found.get('unranked', 'No sandbox works here')}. The demo runs its own submissions anyway; a real "
+        "competition would refuse ranked runs. `kernelcup doctor` shows how to get a sandbox.",
         err=True,
     )
     return dataclasses.replace(settings, sandbox_required=False)

@@ -107,6 +107,10 @@ def look_at_runner() -> Iterator[CheckResult]:
         yield CheckResult("sandbox", "broken", why, needed=True)
         yield CheckResult("level", "broken", "none: without a sandbox nothing is ranked", needed=True)
         return
+    if why := found["sandbox"].get("unranked"):
+        yield CheckResult("sandbox", "broken", f"{kind}, not as root: {why}", needed=True)
+        yield CheckResult("level", "broken", "none: no files of other people are ranked", needed=True)
+        return
     yield CheckResult("sandbox", "ok", kind, needed=True)
     if not gpus_here():
         yield CheckResult("level", "ok", f"{TrustLevel.WALL_CLOCK}: no GPU can be seen here", needed=True)
@@ -268,6 +272,9 @@ def sandbox(described: Mapping[str, Any]) -> CheckResult:
         text = f"user code would run with your rights, so ranked runs are refused: {how}"
         return CheckResult("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
     text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
+    if why := found.get("unranked"):
+        text = f"ranked runs are refused: {why}; give it bubblewrap ({how}) or root"
+        return CheckResult("sandbox", "broken", text)
     if found["kind"] != "bubblewrap":
         text += (
             f"; ranked runs with hidden cases are refused; weaker than bubblewrap: {found['weaker']} ({how})"

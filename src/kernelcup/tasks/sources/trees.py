@@ -11,7 +11,9 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from annotated_types import Predicate
 
 from kernelcup.tasks.manifest.size_limits import MAX_FILE_BYTES, MIB
 
@@ -102,6 +104,19 @@ def reject_odd_target(name: str) -> None:
     reject_odd_name(name)
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise Unreadable("is not plain; `.`, `..` and empty parts are not allowed")
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name leads nowhere but below the folder that it is given."""
+    try:
+        reject_odd_target(name)
+    except Unreadable:
+        return False
+    return True
+
+
+FileName = Annotated[str, Predicate(is_plain)]
+"""A name that becomes a path where an answer is read; a reader refuses any other."""
 
 
 def _read_regular(place: Path) -> bytes:
