@@ -148,7 +148,7 @@ def test_a_run_without_a_kept_binary_says_why(judging: Judging, overrides: dict[
 
 def test_deleted_files_have_the_code_judged(judging: Judging) -> None:
     _, run = enter(judging, "ada")
-    judging.db.files.delete(file("", b"binary.memory of ada").sha256)
+    judging.db.files.delete(file(MEMORY, b"binary.memory of ada").sha256)
     judging.submit("bob")
     assert next_spec(judging).rival_binary == KeptBinary(
         run=run, why="its files were deleted, or cannot be reached"
@@ -200,7 +200,7 @@ def test_files_of_a_standing_result_outlive_their_time_and_others_do_not(judging
     assert profile_files.prune(judging.db, NOW + timedelta(days=9000)) == 1
     left = {path.name for path in judging.db.files._blobs.path.glob("??/*")}  # type: ignore[attr-defined]
     bodies = (b"binary.kcgraph of ada", b"binary.memory of ada", b"bob's best")
-    assert left == {name_of(file("", body).sha256).partition("/")[2] for body in bodies}
+    assert left == {name_of(file(BINARY, body).sha256).partition("/")[2] for body in bodies}
 
 
 def test_the_order_of_an_agent_has_hashes_and_the_agent_gets_the_content(judging: Judging) -> None:
