@@ -216,7 +216,7 @@ def tried(server: ForkServer, spec: JobSpec, use: str, answer: str) -> str:
         process.load(
             dataclasses.replace(spec, reference_module="fuzzed", limits=Limits(memory_bytes=MEMORY_BYTES))
         )
-        checks = Checks(task, bytes(32), checker=process, explain=process.explain)
+        checks = Checks(task, bytes(32), spec, checker=process, explain=process.explain)
         place, sample = Place(StageName.TEST, 0, spec.tests[0]), SampleName(input=0)
         right = checks.expected(checks.make_input(place, sample))
         change = HOSTILE.get(answer, torch.clone)

@@ -67,6 +67,7 @@ def judged(use: str, submission: str, mode: Mode = Mode.TEST) -> RunReport:
         submission=SourceTree.of(submission),
         tests=cases,
         benchmarks=cases[:1],
+        wide_answers=True,
         rules=MeasureRules(min_samples=8, max_samples=16, stage_budget_s=3.0),
     )
     return run_job(spec, lambda _event: None)

@@ -251,6 +251,7 @@ def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
         "test",
         "ranked/calls",
         "ranked/reference",
+        "ranked/probes",
     } == set(phases["phases"])
 
 

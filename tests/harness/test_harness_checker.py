@@ -14,6 +14,7 @@ import torch
 from fake_device import SharedMemory
 from harness_runs import SOURCE, quick_spec, run
 
+from builders import make_spec
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import CHECK_S, CHECK_TIMES, Checks, Place
 from kernelcup_harness.core.task import TaskCode, TaskFault
@@ -86,6 +87,8 @@ def job(use: str, submission: str, **overrides: Any) -> JobSpec:
         "sources": {"reference.py": ORDER.format(use=use)},
         "mode": Mode.TEST,
         "tests": [{"size": 8, "seed": 5}],
+        # The range of the reference's numbers would refuse most of these answers before.
+        "wide_answers": True,
     }
     return quick_spec(submission, **(values | overrides))
 
@@ -295,7 +298,9 @@ def doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
 
     def make(takes_s: Callable[[Any], float]) -> Any:
         slow = Slow(takes_s, clock)
-        checks = Checks(TaskCode("doubling", CheckStyle.DATA_OUTPUT, tmp_path), bytes(32), checker=slow)
+        checks = Checks(
+            TaskCode("doubling", CheckStyle.DATA_OUTPUT, tmp_path), bytes(32), make_spec(), checker=slow
+        )
 
         def fault(output: torch.Tensor) -> Any:
             return checks.fault(PLACE, FIRST, checks.make_input(PLACE, FIRST), Answer(output=output))

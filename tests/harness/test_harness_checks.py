@@ -15,7 +15,8 @@ import pytest
 import torch
 from fake_device import SharedMemory
 
-from kernelcup_harness.core import finiteness
+from builders import make_spec
+from kernelcup_harness.core import ranges
 from kernelcup_harness.core.answer import NOISE, Answer
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskCode, TaskFault
@@ -83,7 +84,7 @@ def make_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         (tmp_path / f"{name}.py").write_text(text)
         task = TaskCode(name, CheckStyle.DATA_OUTPUT, tmp_path)
         more = NearTwins(task, SECRET)
-        return Checks(task, SECRET, more=more, explain=first_mismatch, **({"aliasing": False} | options))
+        return Checks(task, SECRET, make_spec(**options), more=more, explain=first_mismatch)
 
     yield make
     for name in names:
@@ -155,7 +156,7 @@ def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> 
     assert reason(checks, right(checks)) is Reason.NONE
     assert reason(checks, right(checks).double()) is Reason.NONE
     assert reason(checks, right(checks).half()) is not Reason.NONE
-    assert reason(make_checks(TAKES_BOTH, dtypes=()), right(checks)) is Reason.FORM
+    assert reason(make_checks(TAKES_BOTH, dtypes=[]), right(checks)) is Reason.FORM
 
 
 @pytest.mark.parametrize(
@@ -312,8 +313,9 @@ def test_a_task_may_leave_what_is_not_finite_to_its_checker(make_checks: Any) ->
     answer = right(make_checks(COUNTS_ERRORS)) * float("nan")
     assert reason(make_checks(COUNTS_ERRORS), answer) is Reason.DIFFERS
     assert reason(make_checks(COUNTS_ERRORS, non_finite=True), answer) is Reason.NONE
-    # Without a reference the checker alone knows.
-    assert reason(make_checks(NO_REFERENCE), answer) is Reason.NONE
+    # Without a reference nothing says that a checker is right to accept it, but the task.
+    assert reason(make_checks(NO_REFERENCE), answer) is Reason.DIFFERS
+    assert reason(make_checks(NO_REFERENCE, non_finite=True), answer) is Reason.NONE
 
 
 def test_the_text_of_a_wrong_answer_counts_what_is_not_finite(make_checks: Any) -> None:
@@ -330,15 +332,15 @@ def test_the_text_of_a_wrong_answer_counts_what_is_not_finite(make_checks: Any) 
 
 
 def test_a_large_answer_is_looked_at_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finiteness, "CHUNK", 7)
+    monkeypatch.setattr(ranges, "CHUNK", 7)
     for place in (0, 6, 7, 99):
         answer = torch.ones(100)
-        assert finiteness.is_finite(answer)
+        assert ranges.is_finite(answer)
         answer[place] = float("inf")
-        assert not finiteness.is_finite(answer)
-        assert finiteness.is_unexpected(torch.ones(100), answer)
-        assert not finiteness.is_unexpected(answer, answer)
-    assert finiteness.is_finite(torch.empty(0))
+        assert not ranges.is_finite(answer)
+        assert ranges.first_unexpected(torch.ones(100), answer)
+        assert not ranges.first_unexpected(answer, answer)
+    assert ranges.is_finite(torch.empty(0))
 
 
 # Shared memory
@@ -355,7 +357,7 @@ def test_an_answer_that_the_judge_has_overwritten_with_its_input_is_refused(make
     checks = make_checks(DOUBLE)
     noise = torch.full((4 * 64,), NOISE, dtype=torch.uint8).view(torch.float32)
     assert reason(checks, noise, overwritten=True) is Reason.ALIASED
-    assert reason(checks, noise) is Reason.DIFFERS
+    assert reason(checks, noise) is Reason.RANGE
     assert reason(checks, right(checks), overwritten=True) is Reason.NONE
 
 

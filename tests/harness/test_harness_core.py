@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inside import cases, judged
 
+from builders import make_spec
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import Checks, Fault, MoreInputs, Place
 from kernelcup_harness.core.judge import Beside, Judge, Prepared, with_findings
@@ -166,7 +167,7 @@ def fault_of(checks: Checks, sample: SampleName, off_by: int) -> Fault | None:
 def test_no_doubt_accepts_an_answer(counts: bool, is_input: bool, add: int, number: int, off_by: int) -> None:
     """Only of an input that it added itself it may say that it is none, or does not count."""
     more: MoreInputs = Doubtful(counts, is_input, add)
-    checks = Checks(cast("Any", Task()), bytes(32), more=more)
+    checks = Checks(cast("Any", Task()), bytes(32), make_spec(), more=more)
     assert (fault_of(checks, SampleName(input=number), off_by) is None) is (off_by == 0)
     found = fault_of(checks, SampleName(input=number, twin=True), off_by)
     assert (found is None) is (off_by == 0 or not is_input or not counts)
@@ -178,7 +179,7 @@ def test_an_explanation_that_fails_changes_nothing_but_words() -> None:
         raise RuntimeError("no words")
 
     silent, failing = (
-        Checks(cast("Any", Task()), bytes(32), **given)
+        Checks(cast("Any", Task()), bytes(32), make_spec(), **given)
         for given in ({}, {"explain": fails})  # type: ignore[arg-type]
     )
     expected, found = (fault_of(each, SampleName(input=1), 1) for each in (silent, failing))

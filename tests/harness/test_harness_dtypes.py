@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import kernelcup.tasks
+from builders import make_spec
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.structure import fitted, structure_fault
@@ -99,7 +100,7 @@ def make_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         finally:
             sys.dont_write_bytecode = kept
             sys.modules.pop("fuzzed", None)
-        return Checks(task, bytes(32), explain=first_mismatch, **options)
+        return Checks(task, bytes(32), make_spec(**options), explain=first_mismatch)
 
     yield make
     sys.modules.pop("utils", None)

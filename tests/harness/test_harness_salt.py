@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from builders import make_spec
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskCode
 from kernelcup_harness.protocol import CheckStyle, SampleName, StageName
@@ -77,7 +78,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def made(
         stage: StageName, number: int, *, secret: bytes = b"a", below: int | None = 1 << 20
     ) -> torch.Tensor:
-        checks = Checks(task, secret, seeds_below=below)
+        checks = Checks(task, secret, make_spec(seeds_below=below))
         place = Place(stage, 0, {"size": 64, "seed": 5})
         return checks.make_input(place, SampleName(input=number))  # type: ignore[no-any-return]
 

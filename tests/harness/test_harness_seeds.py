@@ -142,7 +142,7 @@ def checks_of(folder: Path, monkeypatch: pytest.MonkeyPatch, below: int | None) 
     (folder / "seeded.py").write_text(SEEDS)
     monkeypatch.syspath_prepend(folder)
     task = TaskCode("seeded", CheckStyle.DATA_OUTPUT, folder)
-    return Checks(task, SECRET, aliasing=False, seeds_below=below)
+    return Checks(task, SECRET, make_spec(seeds_below=below))
 
 
 def seeds_of(checks: Checks, stage: StageName, count: int = 50) -> list[int]:

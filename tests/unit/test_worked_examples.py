@@ -62,8 +62,7 @@ def test_a_named_module_has_the_named_symbol(path: str, symbol: str) -> None:
 @pytest.mark.parametrize(
     ("title", "word", "makers"),
     [
-        # Whose words advise authors to say so.
-        ("A key of `task.yml`", "non_finite", {"lint/advice"}),
+        ("A key of `task.yml`", "non_finite", set()),
         # Where this verdict comes from; another one comes from elsewhere.
         ("A verdict", "OUTPUT_LIMIT_EXCEEDED", {"build/step", "run/record", "run/task_harness_results"}),
     ],

@@ -35,10 +35,12 @@ LEAVES_SCORES = frozenset(
             "waive_nulls",
             "work",
         ),
-        *("hidden_work", "reference_s"),
+        *("hidden_work", "reference_s", "any_answer"),
     }
 )
 """Keys of tasks that may change while results stay comparable; any other key may not."""
+LATER = frozenset({"wide_answers", "any_answer"})
+"""Keys that stored hashes do not know: a task that does not say them has the hash that it always had."""
 
 
 class Language(StrEnum):
@@ -129,6 +131,10 @@ class Task:
     """Whether outputs may share memory with inputs even if the reference's do not."""
     non_finite: bool = False
     """Whether an output element may be NaN or infinite where the reference's is finite."""
+    wide_answers: bool = False
+    """Whether an output element may lie far outside of the range of the reference's output."""
+    any_answer: bool = False
+    """Whether the checker is right to accept outputs that have little to do with the reference's."""
     dtypes: list[str] | None = None
     """Names of dtypes that outputs may have beside the reference's; None for the usual ones, by the task format."""
     prepare_timeout: int | None = None
@@ -178,7 +184,8 @@ class Task:
 
     def _hash_without(self, left_out: Collection[str]) -> str:
         body = to_json(self)
-        return canonical_hash({key: body[key] for key in body.keys() - set(left_out)})
+        unsaid = {key for key in LATER if not body[key]}
+        return canonical_hash({key: body[key] for key in body.keys() - unsaid - set(left_out)})
 
     def data_sums(self) -> dict[str, tuple[int, str]]:
         """Return the size of each data file in bytes, and its SHA-256 in hex."""

@@ -62,7 +62,7 @@ AS_WRITTEN = (
     *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
     *("baseline", "weights", "partial"),
     *("seeds_below", "near_twins", "aliasing", "non_finite", "dtypes", "own_share", "waive_nulls"),
-    "prepare_timeout",
+    *("wide_answers", "any_answer", "prepare_timeout"),
 )
 """Keys that become fields of the task without a change."""
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}

@@ -134,7 +134,7 @@ SAME = (
     "multi_gpu",
     "near_twins",
     "aliasing",
-    "non_finite",
+    *("non_finite", "wide_answers", "any_answer"),
     "dtypes",
     "environment",
     "libraries",

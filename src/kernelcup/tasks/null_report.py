@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,11 +43,9 @@ def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
     """Return the outcome of ``report`` for the task at ``place``, considering its waivers."""
     lines = _Lines(place)
     counted = [each for each in report.findings if each.null.value not in task.waive_nulls]
-    blind, others = _blind_to_nan(counted, report.findings)
-    ignored, rest = _ignored(others)
+    ignored, rest = _ignored(counted)
     groups = _alike(rest)
-    errors = [problem for each in blind for problem in lines.blind(each)]
-    errors += [lines.ignored(each) for each in ignored]
+    errors = [lines.ignored(each) for each in ignored]
     errors += [lines.findings(each) for each in groups if each[0].severity is Severity.ERROR]
     warnings = [lines.findings(each) for each in groups if each[0].severity is Severity.WARNING]
     errors += (
@@ -134,43 +131,6 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
     }
 
 
-NAN_KINDS = frozenset({Null.NAN, Null.HALF_NAN, Null.UNINITIALISED})
-"""Null submissions that contain NaN, as random bytes sometimes do."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Blind:
-    """What a checker accepts for a part because NaN passes its comparison or its tolerance is large."""
-
-    nan: list[LintFinding]
-    loose: list[LintFinding]
-
-
-def _blind_to_nan(
-    counted: list[LintFinding], found: list[LintFinding]
-) -> tuple[list[Blind], list[LintFinding]]:
-    """Return, by part, what is accepted where NaN passes and infinity does not, and all other findings.
-
-    Such a checker does examine the part, although it accepts random bytes and constants there: ``error > tolerance``
-    is false for NaN, and a large tolerance accepts the rest.
-    """
-    noise = {_place(each) for each in found if each.null is Null.UNINITIALISED}
-    constant = {_place(each) for each in found if each.null in (Null.ZEROS, Null.ONES)}
-    nan = {_place(each) for each in found if each.null is Null.NAN}
-    infinite = {_place(each) for each in found if each.null is Null.INFINITE}
-    seen = nan - infinite
-    of_nan = [each for each in counted if each.null in NAN_KINDS and _place(each) in seen]
-    loose = [each for each in counted if _place(each) in seen & noise & constant and each not in of_nan]
-    blind = [
-        Blind(
-            nan=[each for each in of_nan if each.part == part],
-            loose=[each for each in loose if each.part == part],
-        )
-        for part in sorted({part for part, _ in seen})
-    ]
-    return blind, [each for each in counted if each not in of_nan and each not in loose]
-
-
 def _ignored(findings: list[LintFinding]) -> tuple[list[list[LintFinding]], list[LintFinding]]:
     """Return the findings of each part that the checker ignores, and all other findings.
 
@@ -227,10 +187,6 @@ def _merged(notes: list[str]) -> list[str]:
     return [f"{', '.join(dict.fromkeys(where))}: {text}" for text, where in cases.items()]
 
 
-def _place(finding: LintFinding) -> tuple[str, str]:
-    return finding.part, _case(finding)
-
-
 def _case(finding: LintFinding) -> str:
     return f"{finding.list.value}.{finding.index}"
 
@@ -273,25 +229,6 @@ class _Lines:
             f"the checker ignores {part}: it accepts random bytes there, and {listed(nulls)}, "
             f"in {listed(cases)}; compare all of it with the reference's answer"
         )
-        return self.problem((first.list.value, first.index), text)
-
-    def blind(self, accepted: Blind) -> Iterator[Problem]:
-        """Yield the problems of a comparison that NaN passes, and of a tolerance that accepts other wrong answers."""
-        if accepted.nan:
-            why = next((each for each in accepted.nan if each.null is Null.NAN), accepted.nan[0])
-            yield self._accepted(accepted.nan, why.suggestion)
-        if accepted.loose:
-            text = (
-                "its tolerance is larger than what these are wrong by: make it smaller, or the inputs larger"
-            )
-            yield self._accepted(accepted.loose, text)
-
-    def _accepted(self, accepted: list[LintFinding], why: str) -> Problem:
-        first = accepted[0]
-        part = f" for `{first.part}`" if first.part else ""
-        nulls = list(dict.fromkeys(f"`{each.null.value}`" for each in accepted))
-        cases = list(dict.fromkeys(_case(each) for each in accepted))
-        text = f"the checker accepts {listed(nulls)}{part} in {listed(cases)}: {why}"
         return self.problem((first.list.value, first.index), text)
 
     def fault(self, report: LintReport) -> list[Problem]:

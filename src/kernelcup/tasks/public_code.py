@@ -33,7 +33,8 @@ PARTS = {
     ],
     "How an answer is checked: the first fault ends the case": [
         ("core/check.py", "Checks.fault"),
-        ("core/check.py", "Checks._finite_fault"),
+        ("core/check.py", "Checks._number_fault"),
+        ("core/ranges.py", "first_unexpected"),
         ("core/check.py", "Checks._checked"),
     ],
     "How a call is timed on a GPU: what it launched is captured, and launched again without any code of the host": [

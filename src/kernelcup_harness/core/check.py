@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-import torch
-
-from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core import ranges, structure
 from kernelcup_harness.core.answer import NOISE, Answer, Form
 from kernelcup_harness.core.forms import Forms
 from kernelcup_harness.core.plan import PlannedCase
@@ -20,7 +18,7 @@ from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Reason, StageName
 from kernelcup_harness.protocol.results import Mismatch
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.protocol.spec import FEW_SEEDS, SampleName
+from kernelcup_harness.protocol.spec import FEW_SEEDS, JobSpec, SampleName
 from kernelcup_harness.wire import aliasing, values
 
 SHARES = (
@@ -31,11 +29,7 @@ REMARK = (
     "a wrong answer to an input that differs from an earlier one in {} did not count: tensors of integers may have to "
     "agree. If they have to, the task says `near_twins: false`; if not, the submission does not read this one"
 )
-FAILS = (
-    "the checker accepts this output because its own arithmetic fails on it: it compares NaN, or a number overflows "
-    "(a task whose checker is right to do so says `non_finite: true`)"
-)
-"""What a checker's process says where the checker itself finds no fault."""
+NAN = "NaN, which a checker without a `ref_kernel` cannot compare (a task that means it says `non_finite: true`)"
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
 CHECK_S, CHECK_TIMES = 10.0, 20.0
@@ -112,27 +106,21 @@ class Checks:
 
     Args:
         secret: Ranked inputs are drawn from it.
+        spec: Has what the task allows of answers, and how large its seeds are. An unknown dtype raises ``LookupError``.
         more: Adds inputs, None for none.
         checker: Runs the task's checker on answers; None for this process.
         explain: Describes wrong answers for people.
-        aliasing: Whether answers may share memory with inputs even if the reference's do not.
-        non_finite: Whether answers may be NaN or infinite where the reference's are finite.
-        dtypes: Those that answers may have beside the reference's; None for those of ``structure.may_stand_for``.
-        seeds_below: Every drawn seed is less than this; None for 63 bits.
     """
 
     def __init__(
         self,
         task: TaskCode,
         secret: bytes,
+        spec: JobSpec,
         *,
         more: MoreInputs | None = None,
         checker: Checker | None = None,
         explain: Explain = lambda *_: None,
-        aliasing: bool = False,
-        non_finite: bool = False,
-        dtypes: Collection[torch.dtype] | None = None,
-        seeds_below: int | None = None,
     ) -> None:
         self._task = task
         self._secret = secret
@@ -140,11 +128,10 @@ class Checks:
         self._checker = checker
         self._limit_s = CHECK_S
         self._explain = explain
-        self._non_finite = non_finite
-        self._dtypes = dtypes
-        self._seeds_below = seeds_below
-        self._salt = derive_seed(secret, "salt") if (seeds_below or FEW_SEEDS) < FEW_SEEDS else 0
-        self._forms = Forms(task, self.make_input, self._ask, dtypes, aliasing=aliasing)
+        self._spec = spec
+        self._dtypes = structure.dtypes_of(spec.dtypes)
+        self._salt = derive_seed(secret, "salt") if (spec.seeds_below or FEW_SEEDS) < FEW_SEEDS else 0
+        self._forms = Forms(task, self.make_input, self._ask, spec)
         self._right: set[tuple[StageName, int, int]] = set()
         self.remarks: dict[int, str] = {}
         """What the task's author should know of wrong answers that do not count, by case."""
@@ -211,7 +198,7 @@ class Checks:
 
     def _fault_of(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer that has the form of the reference's."""
-        fault = self._alias_fault(place, answer) or self._finite_fault(place, sample, answer.output)
+        fault = self._alias_fault(place, answer) or self._number_fault(place, sample, answer.output)
         if fault is None:
             text = self._checked(place, sample, data, answer.output)
             fault = self._differs(place, sample, answer.output, text) if text else None
@@ -224,35 +211,33 @@ class Checks:
         taken = form.private.intersection(answer.shared_inputs) if form is not None else None
         return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {min(taken)}")) if taken else None
 
-    def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
-        """Return the fault of an answer that is not finite where the reference's is, else None."""
-        if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
+    def _number_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
+        """Return the fault of an answer with a number that the reference's does not allow; its checker is not asked."""
+        if ranges.is_near(output):
             return None
+        if not self._task.has_reference:
+            is_nan = not self._spec.non_finite and any(end != end for end in ranges.all_ends(output))
+            return self._fault(place, sample, NAN) if is_nan else None
         expected = self._expected(place, sample)
         # Two inputs of equal shapes may have answers of different shapes, which agreed until now.
-        output = structure.fitted(expected, output, self._dtypes)
-        unexpected = finiteness.first_unexpected(expected, output)
-        if unexpected is None:
-            return None
-        where, right, wrong = unexpected
-        text = f"NaN or infinite in {where}, where the reference's answer is finite"
-        plain, tolerance = partial(self._fault, place, sample), self._task.tolerance
-        return guarded(text, plain, lambda: plain(text, self._explain(right, wrong, tolerance, where)))
+        return self._unexpected(place, sample, expected, structure.fitted(expected, output, self._dtypes))
 
-    def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
-        """Return the checker's fault of an output. Raise ``TaskFault`` if it fails on the reference's, too."""
-        text = self._tried(place, sample, data, output)
-        if text != FAILS:
-            return text
-        accepts = self._non_finite or (self._task.has_reference and self._of_reference(place, sample) == text)
-        return "" if accepts else text
+    def _unexpected(self, place: Place, sample: SampleName, expected: Any, output: Any) -> Fault | None:
+        """Return the fault of a number of an answer, beside the reference's own."""
+        finite, near = not self._spec.non_finite, not self._spec.wide_answers
+        if (found := ranges.first_unexpected(expected, output, finite=finite, near=near)) is None:
+            return None
+        reason, text, where, right, wrong = found
+        plain, tolerance = partial(self._fault, place, sample), self._task.tolerance
+        fault = guarded(text, plain, lambda: plain(text, self._explain(right, wrong, tolerance, where)))
+        return replace(fault, reason=reason) if fault.reason is Reason.DIFFERS else fault
 
     def _of_reference(self, place: Place, sample: SampleName) -> str:
         """Return what the checker says of the reference's answer, in whatever time it takes."""
         right = self._expected(place, sample)
         return self._asked(place, sample, self.make_input(place, sample), right, limit_s=math.inf)
 
-    def _tried(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
+    def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
         """Return the checker's fault. An output is wrong if the checker fails on it, twice, but not on the reference's.
 
         Between the two the checker has passed the reference's answer, so that neither the state that earlier answers
@@ -263,7 +248,7 @@ class Checks:
             return self._asked(place, sample, data, output)
         except TaskFault:
             began = time.monotonic()
-            if self._task.has_reference and self._of_reference(place, sample) not in ("", FAILS):
+            if self._task.has_reference and self._of_reference(place, sample):
                 raise
             self._limit_s = max(self._limit_s, CHECK_TIMES * (time.monotonic() - began))
         try:
@@ -276,7 +261,7 @@ class Checks:
         self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
     ) -> str:
         # Not the seed of the input: a submission may know what follows from that, and fit its answer to it.
-        seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._seeds_below)
+        seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._spec.seeds_below)
         return self._ask(data, output, seed=seed, limit_s=limit_s)
 
     def _ask(self, data: Any, output: Any, *, seed: int = 0, limit_s: float | None = None) -> str:
@@ -328,7 +313,7 @@ class Checks:
 
     def _seed(self, place: Place, number: int) -> tuple[int, int]:
         """Return seed and salt of one input. The first is the case's own; only the ranked stage uses the secret."""
-        given, below = place.parameters.get("seed"), self._seeds_below
+        given, below = place.parameters.get("seed"), self._spec.seeds_below
         if number == 0 and isinstance(given, int):
             return given, 0
         if place.stage is StageName.RANKED:

@@ -12,9 +12,9 @@ import torch
 
 from kernelcup_harness.core import uses
 from kernelcup_harness.core.answer import Form
-from kernelcup_harness.core.structure import Dtypes, WritesInput, fitted, structure_fault
+from kernelcup_harness.core.structure import WritesInput, dtypes_of, fitted, structure_fault
 from kernelcup_harness.core.task import TaskCode, TaskFault
-from kernelcup_harness.protocol.spec import SampleName
+from kernelcup_harness.protocol.spec import JobSpec, SampleName
 from kernelcup_harness.wire import aliasing, devices, records, values
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class Forms:
     Args:
         make_input: Returns a fresh copy of an input.
         check: Returns the checker's fault of an answer to an input.
-        dtypes: Those that tensors of answers may have.
-        aliasing: Whether answers may use the memory of all inputs.
+        spec: Says which dtypes they may have, and whether they may use the memory of all inputs.
     """
 
     def __init__(
@@ -40,15 +39,12 @@ class Forms:
         task: TaskCode,
         make_input: Callable[[Place, SampleName], Any],
         check: Callable[[Any, Any], str],
-        dtypes: Dtypes,
-        *,
-        aliasing: bool,
+        spec: JobSpec,
     ) -> None:
         self._task = task
         self._make_input = make_input
         self._check = check
-        self._dtypes = dtypes
-        self._aliasing = aliasing
+        self._dtypes, self._aliasing = dtypes_of(spec.dtypes), spec.aliasing
         self._forms: dict[Any, Form] = {}
         self._ignored: dict[Any, set[int]] = {}
         self._alike: dict[Any, dict[SampleName, Form]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import finiteness
+from kernelcup_harness.core import ranges
 from kernelcup_harness.protocol.enums import Reason
 from kernelcup_harness.wire import arrays, records
 from kernelcup_harness.wire import values as wire
@@ -100,7 +100,7 @@ def in_range(dtype: torch.dtype, given: torch.Tensor, where: str) -> torch.Tenso
         if not torch.equal(wire.bytes_of(narrow.to(given.dtype)), wire.bytes_of(wire.contiguous(given))):
             raise Misfit(f"{where} has an element that is no {dtype}")
         return narrow if dtype is torch.bool else given
-    if finiteness.is_unexpected(given, narrow):
+    if ranges.first_unexpected(given, narrow, near=False):
         raise Misfit(f"{where} has an element that is infinite as {dtype}")
     return given
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from kernelcup_harness.core.judge import Beside
 from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device.nvidia import l2_cache
-from kernelcup_harness.doubt import findings, floor
+from kernelcup_harness.doubt import findings, floor, probes
 from kernelcup_harness.doubt.device_state import DeviceWatch, canary, device_name
 from kernelcup_harness.protocol import (
     Calibration,
@@ -41,7 +41,7 @@ FIRST_INPUT = 1 << 21
 HIDING_CYCLES = 600_000
 """About 0.35 ms: time to launch some ten kernels, even on a slow host."""
 REFERENCE_SHARE = 0.03
-"""Share of the time for a stage that the references of all cases may take."""
+"""Share of the time for a stage that the references of all cases may take, and as much the probes of the checker."""
 
 
 class Doubts:
@@ -76,6 +76,7 @@ class Doubts:
         self.baselines_ns: Mapping[tuple[StageName, int, bool], Sequence[float]] = {}
         """What speedups are relative to, by stage and case and whether it was replayed; measured before any code of the
         submission ran."""
+        self._has_probed = spec.any_answer or spec.rival is not None
         self._seen: list[int | None] = []
         """How many processes used the device, each time that it was asked."""
 
@@ -130,7 +131,7 @@ class Doubts:
         """Time the references, and report the state of the device."""
         with self._phase(f"{stage.name.value}/reference"):
             found_ns = self._references_ns(stage, timed)
-        busy, gauge = self._busy(), self._watch.gauge
+        busy, gauge = self._busy() + self._probed(stage, timed), self._watch.gauge
         found = Calibration(
             canary_ns=self._canary_ns,
             sm_clock_mhz=gauge.clock_mhz(),
@@ -178,6 +179,19 @@ class Doubts:
             reference_ns = median_ns(self._checks, place, budget_s, time_ns)
             references_ns.append(None if reference_ns is None else reference_ns + _called_ns(timing))
         return references_ns
+
+    def _probed(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[Finding]:
+        """Return what the checker accepts of wrong answers, once a job."""
+        if self._has_probed or stage.name is not StageName.RANKED:
+            return []
+        self._has_probed, found = True, list[str]()
+        until = time.monotonic() + REFERENCE_SHARE * self._spec.rules.stage_budget_s
+        places = [self._checks.place(stage.name, case) for case, _ in timed]
+        # Whatever the task's code makes of such an answer is no fault of the submission, whose answers are right.
+        with self._phase(f"{stage.name.value}/probes"), suppress(Exception):
+            found = probes.accepted(self._checks, places, until, dtypes=self._spec.dtypes is None)
+        text = probes.ACCEPTED.format(", ".join(found))
+        return [Finding(code="weak_checker", text=text, quarantines=True)] if found else []
 
     def _busy(self) -> list[Finding]:
         counts = [count for count in (*self._seen, self._watch.gauge.processes()) if count is not None]

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import finiteness
+from kernelcup_harness.core import ranges
 from kernelcup_harness.core.check import Place
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.core.uses import Uses
@@ -184,7 +184,7 @@ def masters(task: TaskCode, twin: Callable[[], Any], plain: Callable[[], Any]) -
     """Return whether the reference passes the checker on a twin, and is finite there if it is on the input."""
     try:
         answer = task.expected(twin())
-        if not finiteness.is_finite(answer) and finiteness.is_finite(task.expected(plain())):
+        if not ranges.is_finite(answer) and ranges.is_finite(task.expected(plain())):
             return False
         return not task.check(twin(), answer)
     except TaskFault:

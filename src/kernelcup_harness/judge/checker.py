@@ -24,7 +24,6 @@ from kernelcup_harness.device import accelerators, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.isolation import environments, job_environment, processes
-from kernelcup_harness.judge import arithmetic
 from kernelcup_harness.judge.fork_server import ForkServer
 from kernelcup_harness.protocol import JobSpec, Mismatch
 from kernelcup_harness.submission.languages import task_functions
@@ -253,7 +252,7 @@ def checked(task: TaskCode | TaskFault, request: Check, arena: values.Arena) -> 
     if request.where:
         return Checked(mismatch=first_mismatch(given, output, task.tolerance, request.where))
     seed_everything(request.seed)
-    text = arithmetic.checked(task, given, output)
+    text = task.checked(given, output)
     if devices.on_gpu():
         # A kernel's failure shows when it has ended.
         torch.cuda.synchronize()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelcup_harness.core import structure
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Clock, Deadline, Judge, Prepared
@@ -192,13 +191,10 @@ class SetUp:
         return Checks(
             task,
             self._secret,
+            spec,
             more=more,
             checker=self._checker,
             explain=self._checker.explain if self._checker is not None else first_mismatch,
-            aliasing=spec.aliasing,
-            non_finite=spec.non_finite,
-            dtypes=structure.dtypes_of(spec.dtypes),
-            seeds_below=spec.seeds_below,
         )
 
     def _caller(self, channel: Channel, task: TaskCode) -> Caller:

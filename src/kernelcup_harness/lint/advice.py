@@ -25,11 +25,16 @@ RIGHT = {
 }
 CONSTANT = "the right answer is the same constant each time: draw inputs for which it is not"
 TOO_CLOSE = "the answers to two inputs differ by less than the tolerance; "
-NOT_FINITE = (
-    "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is "
-    "above it (the standard harness refuses this answer by itself unless the task says `non_finite: true`)"
-)
-OTHER_FORM = "the checker accepts it, the judge does not: it looks at lengths and dtypes itself"
+SAID = {
+    Null.OTHER_FORM: "compare lengths and dtypes, too",
+    **dict.fromkeys(
+        (Null.NAN, Null.INFINITE, Null.HALF_NAN),
+        "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is above",
+    ),
+    Null.NARROWER_DTYPE: "the tolerance follows the answer's dtype: compare in the reference's, or list in `dtypes` "
+    "what is meant",
+}
+FAR_OFF = "most of its elements are far off: compare each, in float64 or int64, where nothing wraps or cancels out; "
 POLICY = "if this precision is not meant to be allowed: "
 EVERYWHERE = "the checker does not check every element, or not their values"
 
@@ -77,16 +82,18 @@ def advice(
     """
     if right:
         return RIGHT.get(null, CONSTANT)
-    if null is Null.OTHER_FORM:
-        return OTHER_FORM
-    if null in (Null.NAN, Null.INFINITE, Null.HALF_NAN):
-        return NOT_FINITE
+    if null in SAID:
+        return SAID[null]
     if tolerance is not None and differences.first_mismatch(expected, answer, tolerance) is not None:
         return f"{EVERYWHERE}: this answer is outside its own rtol={tolerance[0]:g}, atol={tolerance[1]:g}"
     errors = worst_leaf(expected, answer, precise)
     if errors is None:
         return "integers can be compared for equality, every one of them"
-    before = {Null.PREVIOUS_ANSWER: TOO_CLOSE, Null.OTHER_SEED: TOO_CLOSE, Null.LOWER_PRECISION: POLICY}
+    before = {
+        **dict.fromkeys((Null.PREVIOUS_ANSWER, Null.OTHER_SEED), TOO_CLOSE),
+        Null.LOWER_PRECISION: POLICY,
+        Null.WITHIN_RANGE: FAR_OFF,
+    }
     return before.get(null, "") + errors.advice()
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
-from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core import ranges, structure
 from kernelcup_harness.wire import arrays, records
+from kernelcup_harness.wire import values as wire
 
 TILES = 16
 """Number of parts of an output, counted row by row; the last tile is the last part."""
@@ -25,11 +26,6 @@ LOWER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.bfloat16: (torch.float8_e4m3fn,),
 }
 
-# Formats that PyTorch stores but hardly computes with are treated as bytes.
-UNWORKABLE = re.compile(r"torch\.(u?int[1-7]|float4_\w+|complex32)")
-
-SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
 Change = Callable[[str, torch.Tensor], torch.Tensor]
 
 
@@ -40,8 +36,8 @@ def is_plain(value: object) -> bool:
 
 
 def is_workable(value: torch.Tensor) -> bool:
-    """Return whether PyTorch computes with elements of this dtype."""
-    return UNWORKABLE.fullmatch(str(value.dtype)) is None
+    """Return whether PyTorch computes with elements of this dtype; else they are treated as bytes."""
+    return not wire.is_opaque(value.dtype) and value.dtype is not torch.complex32
 
 
 def as_leaf(value: Any) -> torch.Tensor | None:
@@ -123,11 +119,6 @@ def same(left: torch.Tensor, right: torch.Tensor) -> bool:
     return bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
-def zeros(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form full of zeros."""
-    return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
-
-
 def ones(leaf: torch.Tensor) -> torch.Tensor:
     """Return a tensor of that form full of ones."""
     return torch.ones(leaf.shape, device=leaf.device).to(leaf.dtype)
@@ -184,18 +175,8 @@ def last_tile_missing(leaf: torch.Tensor) -> torch.Tensor:
     flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
     begin = flat.numel() - max(1, flat.numel() // TILES)
     tile = flat[begin:]
-    flat[begin:] = zeros(tile) if bool((tile != zeros(tile)).any()) else ones(tile)
+    flat[begin:] = torch.zeros_like(tile) if bool((tile != torch.zeros_like(tile)).any()) else ones(tile)
     return flat.reshape(leaf.shape)
-
-
-def nan(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form full of NaN, or the tensor itself if its dtype has none."""
-    return filled(leaf, float("nan"))
-
-
-def infinite(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form full of infinities, or the tensor itself if its dtype has none."""
-    return filled(leaf, float("inf"))
 
 
 def largest(leaf: torch.Tensor) -> torch.Tensor:
@@ -218,7 +199,10 @@ def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
     if not (leaf.is_floating_point() or leaf.is_complex()):
         return leaf
     made = torch.full(leaf.shape, number, device=leaf.device).to(leaf.dtype)
-    return leaf if finiteness.leaf_is_finite(made) else made
+    return leaf if ranges.is_finite(made) else made
+
+
+nan, infinite = partial(filled, number=float("nan")), partial(filled, number=float("inf"))
 
 
 def other_forms(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -232,15 +216,11 @@ def other_forms(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def hostile_integers(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return tensors of that form of integers that are negative, very large, or far off; nothing for other dtypes."""
+    """Return tensors of that form of integers that are negative or very large; nothing for other dtypes."""
     if leaf.dtype is torch.bool or leaf.is_floating_point() or leaf.is_complex():
         return {}
     low, high = torch.iinfo(leaf.dtype).min, min(torch.iinfo(leaf.dtype).max, 2**63 - 1)
-    made = {f"all {number}": torch.full_like(leaf, number) for number in {max(-1, low), low, high}}
-    highest = leaf.contiguous().view(SIGNED[leaf.itemsize])
-    return made | {
-        "the highest bit of each flipped": (highest ^ torch.iinfo(highest.dtype).min).view(leaf.dtype)
-    }
+    return {f"all {number}": torch.full_like(leaf, number) for number in {max(-1, low), low, high}}
 
 
 def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:

@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core import answer as core_answer
+from kernelcup_harness.core import ranges, structure
+from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskFault, seed_everything
+from kernelcup_harness.doubt import probes
 from kernelcup_harness.lint import advice as lint_advice
 from kernelcup_harness.lint import null_submissions
-from kernelcup_harness.protocol import Parameters
+from kernelcup_harness.protocol import JobSpec, Parameters, SampleName, StageName
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.protocol.seeds import derive_seed
 
@@ -83,13 +86,31 @@ def each_from(values: dict[str, Any]) -> Callable[[str, Any], Any]:
     return values.get
 
 
-class Input:
-    """One input of a case, and the task's check of answers to it."""
+class OneInput(Checks):
+    """The judge's checks of answers to one input, drawn from a seed of ours."""
 
-    def __init__(self, task: Any, case: Case, number: int) -> None:
+    seed = 0
+
+    def _seed(self, _place: Place, _number: int) -> tuple[int, int]:
+        return self.seed, 0
+
+
+class Input:
+    """One input of a case, and the checks of answers to it: the task's, and the judge's with all its rules."""
+
+    def __init__(self, task: Any, case: Case, number: int, spec: JobSpec) -> None:
         self._task = task
         self._case = case
         self._number = number
+        self._spec = spec
+
+    def refused(self, answer: Any) -> str:
+        """Return the reason for which the judge refuses an answer that the checker accepts; empty if it accepts it."""
+        checks = OneInput(self._task, b"", self._spec)
+        checks.seed = self._case.seed(self._number)
+        place, sample = Place(StageName.TEST, self._case.index, self._case.parameters), SampleName(input=0)
+        fault = checks.fault(place, sample, self.data(), core_answer.Answer(output=answer))
+        return fault.reason.value if fault is not None else ""
 
     def data(self) -> Any:
         """Return a fresh copy of the input, which the caller may overwrite."""
@@ -107,8 +128,8 @@ class Input:
 class Sample(Input):
     """One input of a case with its right answer, and the nulls for it."""
 
-    def __init__(self, task: Any, case: Case, number: int) -> None:
-        super().__init__(task, case, number)
+    def __init__(self, task: Any, case: Case, number: int, spec: JobSpec) -> None:
+        super().__init__(task, case, number, spec)
         self.expected = self._answer_to(number)
         self._inputs = null_submissions.leaves(self.data(), "input")
         parts = null_submissions.leaves(self.expected, "output")
@@ -175,6 +196,17 @@ class Sample(Input):
         yield from self._of_other_inputs(notes)
         yield from self._in_lower_precision(notes)
         yield from self._in_other_forms()
+        yield from self._probes()
+
+    def _probes(self) -> Iterator[Answer]:
+        """Yield what the judge tries of a task, too: see ``doubt.probes``."""
+        for path, leaf in () if self._spec.any_answer else self.parts[:MOST_PARTS]:
+            for how, make in probes.far_off(leaf).items():
+                if how != "all zeros" and probes.is_far_off(leaf, made := make()):
+                    yield from self._in_part(Null.WITHIN_RANGE, how, path, made)
+            for how, make in probes.narrower(leaf).items() if self._spec.dtypes is None else ():
+                if self.check(self._replaced([path], each_from({path: make().to(leaf.dtype)}))):
+                    yield from self._in_part(Null.NARROWER_DTYPE, how, path, make())
 
     def _in_other_forms(self) -> Iterator[Answer]:
         """Yield the right answer longer, shorter, in dtypes that do not hold it, and with hostile integers."""
@@ -200,7 +232,7 @@ class Sample(Input):
 
     def _made(self) -> Iterator[Answer]:
         makers: dict[Null, tuple[str, Callable[[Any], Any]]] = {
-            Null.ZEROS: ("all zeros", null_submissions.zeros),
+            Null.ZEROS: ("all zeros", torch.zeros_like),
             Null.ONES: ("all ones", null_submissions.ones),
             Null.UNINITIALISED: ("random bytes", null_submissions.uninitialised),
             Null.ONE_PERCENT_WRONG: ("one element in a hundred wrong", null_submissions.one_percent_wrong),
@@ -327,11 +359,12 @@ class BlindSample(Input):
         forms = {"input": self.data(), **dict(null_submissions.leaves(self.data(), "input")[:MOST_PARTS])}
         makers = {
             Null.COPY_OF_INPUT: ("{}", lambda leaf: leaf.clone()),
-            Null.ZEROS: ("zeros in the form of {}", null_submissions.zeros),
+            Null.ZEROS: ("zeros in the form of {}", torch.zeros_like),
             Null.ONES: ("ones in the form of {}", null_submissions.ones),
             Null.UNINITIALISED: ("random bytes in the form of {}", null_submissions.uninitialised),
             Null.NAN: ("NaN in the form of {}", null_submissions.nan),
             Null.INFINITE: ("infinities in the form of {}", null_submissions.infinite),
+            Null.WITHIN_RANGE: ("numbers as large as can be in the form of {}", null_submissions.largest),
             Null.OTHER_FORM: (
                 "no elements in the place of {}",
                 lambda leaf: leaf[..., :0] if leaf.dim() else leaf,
@@ -340,6 +373,6 @@ class BlindSample(Input):
         for form, value in forms.items():
             for null, (how, make) in makers.items():
                 made = null_submissions.rebuilt(value, each_by(make), form)
-                if null in (Null.NAN, Null.INFINITE) and finiteness.is_finite(made):
+                if null in (Null.NAN, Null.INFINITE) and ranges.is_finite(made):
                     continue
                 yield Answer(null=null, how=how.format(form), value=made)

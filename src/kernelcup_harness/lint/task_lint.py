@@ -36,6 +36,7 @@ from kernelcup_harness.wire.messages import pack
 # A submission is called several times, on fresh inputs, so a null has to pass as often.
 SAMPLES = 3
 # Only this many parts of an answer are tried one by one.
+REFUSED = "the checker accepts it, the standard harness refuses it by itself (`{}`)"
 STEP_S = 20.0
 """Time for trying seeds or the reference alone: no further case is begun afterwards."""
 TIMED = (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS)
@@ -54,7 +55,7 @@ class TaskLint:
     """All cases of a task: their inputs under large seeds, the reference's own answers, the nulls."""
 
     def __init__(self, task: Any, spec: JobSpec, runner: Channel) -> None:
-        self._task = task
+        self._task, self._spec = task, spec
         self._cases = cases_of(spec)
         self._below = spec.seeds_below
         self._runner = runner
@@ -96,12 +97,12 @@ class TaskLint:
 
     def _answers(self) -> None:
         for case in self._in_time():
-            CaseLint(self._task, case, self._runner).right_sample(0)
+            CaseLint(self._task, case, self._runner, self._spec).right_sample(0)
 
     def _nulls(self) -> None:
         for case in self._cases:
             self._case = case
-            CaseLint(self._task, case, self._runner).run()
+            CaseLint(self._task, case, self._runner, self._spec).run()
 
     def _times(self) -> None:
         timed = [case for case in self._cases if case.list in TIMED]
@@ -124,8 +125,8 @@ class TaskLint:
 class CaseLint:
     """All nulls against one case."""
 
-    def __init__(self, task: Any, case: Case, runner: Channel) -> None:
-        self._task = task
+    def __init__(self, task: Any, case: Case, runner: Channel, spec: JobSpec) -> None:
+        self._task, self._spec = task, spec
         self._case = case
         self._at = CasePlace(list=case.list, index=case.index)
         self._runner = runner
@@ -171,9 +172,8 @@ class CaseLint:
                     yield f"{path}{made} is on the host, where no kernel can read it"
 
     def _sample(self, number: int) -> Sample | BlindSample:
-        if self._task.has_reference:
-            return Sample(self._task, self._case, number)
-        return BlindSample(self._task, self._case, number)
+        kind = Sample if self._task.has_reference else BlindSample
+        return kind(self._task, self._case, number, self._spec)
 
     def right_sample(self, number: int) -> Sample | BlindSample:
         """Return a sample. Raise ``TaskFault`` if the reference's own answer is none."""
@@ -208,6 +208,9 @@ class CaseLint:
 
     def _report(self, sample: Sample | BlindSample, name: tuple[Null, str], right: bool) -> None:
         answer = next(self._wanted(sample, [(name, right)]))
+        if reason := sample.refused(answer.value):
+            self._tally.notes.append(f"{answer.null.value}: {answer.how}: {REFUSED.format(reason)}")
+            return
         accepted = NullAccepted(
             at=self._at,
             null=answer.null,

@@ -73,6 +73,8 @@ class Reason(StrEnum):
     NONE = ""
     DIFFERS = "differs"
     """The task's checker found an output wrong."""
+    RANGE = "range"
+    """A number of an output is far outside of the range of the reference's."""
     FORM = "form"
     """An output differs from the reference's in type, structure or shape, or in dtype where that counts."""
     ALIASED = "aliased"

@@ -37,6 +37,10 @@ class Null(StrEnum):
     """The right answer shorter, longer, or in a narrower dtype."""
     HOSTILE_INTEGERS = "hostile_integers"
     """Negative or very large integers, as no index and no count is."""
+    WITHIN_RANGE = "within_range"
+    """Within the range of the right answer, but most elements far off, by amounts that wrap or cancel out."""
+    NARROWER_DTYPE = "narrower_dtype"
+    """In a narrower dtype as such; the same numbers in the right answer's dtype are refused."""
 
 
 class Severity(StrEnum):

@@ -79,7 +79,7 @@ class Finding:
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
     ``no_series``, ``witness_shorter``, ``not_witnessed``, ``unreadable``, ``unsteady``, ``places_differ``,
     ``wide_interval``, ``duel_spoilt``, ``own_share``, ``own_share_unknown``, ``binary_wrong``, ``excused_twin``,
-    ``too_large``, ``rank_times_differ``."""
+    ``too_large``, ``rank_times_differ``, ``weak_checker``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

@@ -268,6 +268,10 @@ class JobSpec:
     """Whether outputs may use the memory of inputs even if the reference's do not."""
     non_finite: bool = False
     """Whether an element may be NaN or infinite where the reference's is finite."""
+    wide_answers: bool = False
+    """Whether an element may lie far outside of the range of the reference's output."""
+    any_answer: bool = False
+    """Whether the checker is right to accept answers that have little to do with the reference's."""
     dtypes: list[str] | None = None
     """Names of dtypes that tensors of an output may have beside the reference's; None for the usual ones."""
     prepare_s: float | None = None

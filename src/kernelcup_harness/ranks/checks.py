@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelcup_harness.core import finiteness, structure
-from kernelcup_harness.core.answer import Answer, Form
+from kernelcup_harness.core import structure
+from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import SHARES, Checks, Fault, Place, holds_noise
 from kernelcup_harness.core.forms import Forms
 from kernelcup_harness.core.task import TaskCode
@@ -43,17 +43,8 @@ class RankChecks(Checks):
     """Makes the inputs of one GPU rank and checks its answers, in two steps that all ranks take together."""
 
     def __init__(self, task: RankTask, secret: bytes, spec: JobSpec) -> None:
-        super().__init__(
-            task,
-            secret,
-            explain=first_mismatch,
-            aliasing=spec.aliasing,
-            non_finite=spec.non_finite,
-            dtypes=structure.dtypes_of(spec.dtypes),
-            seeds_below=spec.seeds_below,
-        )
-        self._forms = RankForms(task, self.make_input, self._ask, self._dtypes, aliasing=spec.aliasing)
-        self._dtypes = structure.dtypes_of(spec.dtypes)
+        super().__init__(task, secret, spec, explain=first_mismatch)
+        self._forms = RankForms(task, self.make_input, self._ask, spec)
         self._right_answer: Any = None
         self._output: Any = None
 
@@ -71,13 +62,7 @@ class RankChecks(Checks):
             self._output = structure.fitted(self._right_answer, answer.output, self._dtypes)
         except structure.Misfit as misfit:
             return Fault(reason=misfit.reason, text=str(misfit))
-        if self._non_finite or finiteness.is_finite(self._output):
-            return None
-        unexpected = finiteness.first_unexpected(self._right_answer, self._output)
-        if unexpected is None:
-            return None
-        text = f"NaN or infinite in {unexpected[0]}, where the reference's answer is finite"
-        return self._fault(place, sample, text)
+        return self._unexpected(place, sample, self._right_answer, self._output)
 
     def checked(
         self, place: Place, sample: SampleName, *, overwritten: bool, right: bool = False
@@ -98,7 +83,3 @@ class RankChecks(Checks):
             first_mismatch(self._right_answer, output, self._task.tolerance, "output") if known else None
         )
         return self._fault(place, sample, text, mismatch)
-
-    def form_of(self, place: Place) -> Form | None:
-        """Return the form of answers."""
-        return self.form(place)

@@ -139,42 +139,6 @@ def test_findings_that_differ_by_their_case_only_become_one(tmp_path):
     assert "(and in tests.1, benchmarks.0): do something" in outcome.errors[0].text
 
 
-SUGGESTED = {Null.NAN: "every comparison with NaN is false"}
-
-
-def test_random_bytes_that_pass_as_nan_are_no_question_of_the_tolerance(tmp_path):
-    found = [
-        finding(null=null, suggestion=SUGGESTED.get(null, "?")) for null in (Null.UNINITIALISED, Null.NAN)
-    ]
-    _task, outcome = weighed(tmp_path, *found, finding(null=Null.LAST_TILE_MISSING))
-    nan, other = [problem.text for problem in outcome.errors]
-    assert nan == (
-        "the checker accepts `uninitialised`, `nan` in tests.1: every comparison with NaN is false"
-    )
-    assert other.startswith("accepts `last_tile_missing`")
-
-
-@pytest.mark.parametrize("part", ["", "output[1]"])
-def test_a_checker_that_does_not_see_nan_is_not_told_that_it_ignores_the_answer(tmp_path, part):
-    found = [
-        finding(
-            list=name, index=index, null=null, how=null.value, part=part, suggestion=SUGGESTED.get(null, "?")
-        )
-        for name, index in ALL_CASES
-        for null in Null
-        if null is not Null.INFINITE
-    ]
-    _task, outcome = weighed(tmp_path, *found)
-    nan, loose = [str(problem).replace(f"{tmp_path}/t/", "") for problem in outcome.errors]
-    where = f" for `{part}`" if part else ""
-    assert nan == (
-        f"task.yml:6:5: tests.0: the checker accepts `uninitialised`, `nan`, `half_nan`{where} in tests.0, tests.1, "
-        "benchmarks.0: every comparison with NaN is false"
-    )
-    assert "the checker accepts `zeros`, `ones`, " in loose
-    assert "its tolerance is larger than what these are wrong by" in loose
-
-
 def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
     fault = {"fault": "the task's generate_input failed: no", "fault_list": CaseList.BENCHMARKS}
     _task, outcome = weighed(tmp_path, **fault)

@@ -34,7 +34,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "environment": "it runs in another environment",
     "near_twins": "the inputs for checking are made in another way",
     "aliasing": "other outputs are allowed",
-    "non_finite": "other outputs are allowed",
+    **dict.fromkeys(("non_finite", "wide_answers"), "other outputs are allowed"),
     "dtypes": "other outputs are allowed",
     "prepare_timeout": "submissions may do other work outside the time",
     "own_share": "other results rank",

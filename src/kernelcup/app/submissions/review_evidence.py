@@ -15,6 +15,7 @@ WHY = {
     "too_large": "input and answer are too large for the hardware's counters, so nothing checks its time",
     "rank_times_differ": "its score and the time of its slowest GPU differ",
     "excused_twin": "a wrong answer to an input changed in one element did not count",
+    "weak_checker": "the task's checker accepts wrong answers, which its manager has to look into",
 }
 """By the finding's code: the reason shown to the author, without figures of hidden cases."""
 

@@ -78,6 +78,8 @@ class TaskShape(Shape):
     near_twins: bool = True
     aliasing: bool = False
     non_finite: bool = False
+    wide_answers: bool = False
+    any_answer: bool = False
     dtypes: list[Name] | None = None
     own_share: Annotated[float | None, Field(gt=0, le=1)] = None
     waive_nulls: dict[str, str] = {}

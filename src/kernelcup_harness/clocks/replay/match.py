@@ -214,7 +214,7 @@ class Match:
         for number in range(ALONE):
             if number >= LATEST and time.monotonic() - began > ALONE_S:
                 break
-            with self._blaming(RIVAL):
+            with blaming(RIVAL):
                 at = self._chance.randrange(self._mine.places_of(run))
                 self._alone.setdefault(run.case.index, []).append(
                     self._rival.turn(run, self._fresh(), load=number % self._loads, at=at)
@@ -263,7 +263,7 @@ class Match:
         while len(found) < len(order):
             taken: tuple[list[Taken], list[Taken]] = ([], [])
             rounds = [
-                self._blamed(
+                blamed(
                     who,
                     rooms[who].round_of(run, places[number], self._fresh(), taken[who], number % self._loads),
                 )
@@ -273,20 +273,11 @@ class Match:
             found += witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
         return found
 
-    def _blamed(self, who: int, parts: Round) -> Round:
-        """Return a watched call that blames its side if it fails."""
-
-        def call() -> None:
-            with self._blaming(who):
-                parts.call()
-
-        return replace(parts, call=call)
-
     def _fired(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
         """Return the same by the start gun."""
         found, places = [], self._places(run, order)
         for number, who in order:
-            with self._blaming(who):
+            with blaming(who):
                 side = (self._mine, self._rival)[who]
                 found.append(side.turn(run, self._fresh(), load=number % self._loads, at=places[number]))
         return found
@@ -298,7 +289,7 @@ class Match:
     def _check_taken(self, run: CaseCalls, taken: tuple[list[Taken], list[Taken]]) -> None:
         for who, answers in enumerate(taken):
             for each in answers:
-                with self._blaming(who):
+                with blaming(who):
                     (self._mine, self._rival)[who].check_taken(run, each)
 
     def _fresh(self) -> SampleName:
@@ -310,21 +301,32 @@ class Match:
         """Return who goes first: it changes from call to call, and for each load from round to round."""
         return (0, 1) if (number + number // self._loads) % 2 else (1, 0)
 
-    @contextmanager
-    def _blaming(self, who: int) -> Iterator[None]:
-        """Raise :class:`Spoilt` for a call of one side that fails."""
-        try:
-            yield
-        except Wrong as wrong:
-            raise Spoilt(who, "answers are wrong, though they were right before") from wrong
-        except Forged as forged:
-            raise Spoilt(who, "times cannot be right") from forged
-        except (CallFailed, BrokenProtocol, TimerFailed) as error:
-            raise Spoilt(who, "calls fail, though they did not before") from error
-
     def _end(self, verdict: DuelVerdict, message: str) -> DuelResult:
         self.result = DuelResult(verdict=verdict, rival_message=(message or NO_TIME)[:2_000])
         return self.result
+
+
+@contextmanager
+def blaming(who: int) -> Iterator[None]:
+    """Raise :class:`Spoilt` for a call of one side that fails."""
+    try:
+        yield
+    except Wrong as wrong:
+        raise Spoilt(who, "answers are wrong, though they were right before") from wrong
+    except Forged as forged:
+        raise Spoilt(who, "times cannot be right") from forged
+    except (CallFailed, BrokenProtocol, TimerFailed) as error:
+        raise Spoilt(who, "calls fail, though they did not before") from error
+
+
+def blamed(who: int, parts: Round) -> Round:
+    """Return a watched call that blames its side if it fails."""
+
+    def call() -> None:
+        with blaming(who):
+            parts.call()
+
+    return replace(parts, call=call)
 
 
 def compare_with_before(alone: duels.Pair, pairs: Sequence[duels.Pair]) -> None:
