@@ -491,3 +491,23 @@ def test_a_result_of_a_task_that_accepts_a_probe_is_held_and_not_refused(warm: R
     found = [each for each in report.quarantine if each.code == "weak_checker"]
     assert len(found) == (not any_answer)
     assert all("with 2^8 added" in each.text for each in found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "near"),
+    [
+        (torch.tensor([100.0, 900.0]), torch.tensor([-50.0, 1_000.0]), True),
+        (torch.tensor([100.0, 900.0]), torch.tensor([100.0, 90_000.0]), False),
+        (torch.tensor([100.0, 900.0]), torch.tensor([100.0, math.nan]), False),
+        (torch.tensor([100.0, math.inf]), torch.tensor([100.0, 900.0]), False),
+        (torch.tensor([3, 1_000]), torch.tensor([0, 1_003]), True),
+        (torch.tensor([3, 1_000]), torch.tensor([3, 1 << 40]), False),
+        (torch.tensor([3], dtype=torch.uint8), torch.tensor([3]), False),
+        ((torch.tensor([100.0]), 7), (torch.tensor([101.0]), 8), True),
+        ((torch.tensor([100.0]), 7), torch.tensor([101.0]), False),
+    ],
+)
+def test_the_range_of_another_input_of_the_case_saves_the_reference(
+    expected: Any, answer: Any, near: bool
+) -> None:
+    assert ranges.is_near(answer, ranges.rooms_of(expected)) == near

@@ -195,7 +195,7 @@ def custom_kernel(data):
     ("source", "verdict", "reason"),
     [
         ("def custom_kernel(data):\n    return data * 3\n", Verdict.WRONG_ANSWER, Reason.DIFFERS),
-        (AGAIN, Verdict.WRONG_ANSWER, Reason.DIFFERS),
+        (AGAIN, Verdict.WRONG_ANSWER, Reason.RANGE),
         (SHARES, Verdict.WRONG_ANSWER, Reason.ALIASED),
         ("def custom_kernel(data):\n    raise OSError('no')\n", Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
         ("def custom_kernel(data):\n    return [data] * 2000\n", Verdict.WRONG_ANSWER, Reason.FORM),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -132,6 +133,7 @@ class Checks:
         self._dtypes = structure.dtypes_of(spec.dtypes)
         self._salt = derive_seed(secret, "salt") if (spec.seeds_below or FEW_SEEDS) < FEW_SEEDS else 0
         self._forms = Forms(task, self.make_input, self._ask, spec)
+        self._rooms: dict[tuple[StageName, int], list[ranges.Room] | None] = {}
         self._right: set[tuple[StageName, int, int]] = set()
         self.remarks: dict[int, str] = {}
         """What the task's author should know of wrong answers that do not count, by case."""
@@ -198,7 +200,7 @@ class Checks:
 
     def _fault_of(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer that has the form of the reference's."""
-        fault = self._alias_fault(place, answer) or self._number_fault(place, sample, answer.output)
+        fault = self._alias_fault(place, answer) or self._number_fault(place, sample, data, answer.output)
         if fault is None:
             text = self._checked(place, sample, data, answer.output)
             fault = self._differs(place, sample, answer.output, text) if text else None
@@ -211,14 +213,19 @@ class Checks:
         taken = form.private.intersection(answer.shared_inputs) if form is not None else None
         return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {min(taken)}")) if taken else None
 
-    def _number_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
+    def _number_fault(self, place: Place, sample: SampleName, data: Any, output: Any) -> Fault | None:
         """Return the fault of an answer with a number that the reference's does not allow; its checker is not asked."""
-        if ranges.is_near(output):
+        if ranges.is_near(output, self._rooms.get(place.key)):
             return None
         if not self._task.has_reference:
             is_nan = not self._spec.non_finite and any(end != end for end in ranges.all_ends(output))
             return self._fault(place, sample, NAN) if is_nan else None
-        expected = self._expected(place, sample)
+        try:
+            fresh = copy.deepcopy(data)
+        except Exception:  # such as a tensor in a graph of autograd: to make it again takes longer
+            fresh = self.make_input(place, sample)
+        expected = self.expected(fresh)
+        self._rooms[place.key] = None if self._spec.wide_answers else ranges.rooms_of(expected)
         # Two inputs of equal shapes may have answers of different shapes, which agreed until now.
         return self._unexpected(place, sample, expected, structure.fitted(expected, output, self._dtypes))
 

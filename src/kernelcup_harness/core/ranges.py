@@ -6,6 +6,7 @@ The checker alone is not enough: ``error > tolerance`` is false for NaN, whole n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ CHUNK = 1 << 24
 TIMES, TIMES_WHOLE = 16, 256
 """Multiples of a range by which fractions, and whole numbers, may lie outside of it."""
 TOP = 1 << 63
+Room = tuple[Any, Any]
 Found = tuple[Reason, str, str, Any, Any] | None
 
 
@@ -26,14 +28,34 @@ def all_ends(value: Any) -> list[Any]:
     return [end for _, leaf, _ in aliasing.leaf_pairs(value, value) for end in ends(leaf)]
 
 
-def is_finite(value: Any) -> bool:
-    """Return whether every number of an answer is finite."""
-    return all(map(math.isfinite, all_ends(value)))
+def is_near(value: Any, rooms: Sequence[Room] | None = None) -> bool:
+    """Return whether an answer is finite, and far outside of no range that there can be, or has that of another input.
+
+    ``rooms`` are what the reference's answer to another input of the same case allows: to compute it for each input
+    would take as long as the checker.
+    """
+    leaves = [ends(leaf) for _, leaf, _ in aliasing.leaf_pairs(value, value)]
+    if all(type(end) is float and -TIMES < end < TIMES for found in leaves for end in found):
+        return True
+    if rooms is None or len(rooms) != len(leaves):
+        return False
+    return all(low <= end <= high for (low, high), found in zip(rooms, leaves, strict=True) for end in found)
 
 
-def is_near(value: Any) -> bool:
-    """Return whether an answer is finite, and far outside of no range that there can be."""
-    return all(type(end) is float and -TIMES < end < TIMES for end in all_ends(value))
+def rooms_of(expected: Any) -> list[Room] | None:
+    """Return the numbers that the reference's answer allows each leaf; None if one of its numbers is not finite."""
+    known = [ends(leaf) for _, leaf, _ in aliasing.leaf_pairs(expected, expected)]
+    if not all(math.isfinite(end) for found in known for end in found):
+        return None
+    return [room(found) if found else (math.nan, math.nan) for found in known]
+
+
+def room(known: Sequence[Any]) -> Room:
+    """Return the least and the largest number that does not lie far outside of a range."""
+    low, high = min(known), max(known)
+    whole, wide = TIMES_WHOLE * max(1, high - low), TIMES * max(1.0, high - low, abs(low), abs(high))
+    more = whole if type(low) is int else wide
+    return low - more, high + more
 
 
 def first_unexpected(expected: Any, actual: Any, *, finite: bool = True, near: bool = True) -> Found:
@@ -56,11 +78,10 @@ def first_unexpected(expected: Any, actual: Any, *, finite: bool = True, near: b
             found = [end for e, a in pairs for end in ends(a[e.isfinite() & a.isfinite()])]
             known = [end for e, _ in pairs for end in ends(e[e.isfinite()])] if alike else known
         if near and known:
-            (low, high), width = (min(known), max(known)), max(known) - min(known)
-            whole, wide = TIMES_WHOLE * max(1, width), TIMES * max(1.0, width, abs(low), abs(high))
-            room = whole if type(low) is int else wide
-            for far in (end for end in found if not low - room <= end <= high + room):
-                text = f"{far!s:.40} in {where}, far outside of {low!s:.40} to {high!s:.40}, the reference's range"
+            least, most = room(known)
+            for far in (end for end in found if not least <= end <= most):
+                span = f"{min(known)!s:.40} to {max(known)!s:.40}"
+                text = f"{far!s:.40} in {where}, far outside of {span}, the reference's range"
                 return Reason.RANGE, text, where, right, wrong
     return None
 

@@ -185,11 +185,11 @@ class Doubts:
         if self._has_probed or stage.name is not StageName.RANKED:
             return []
         self._has_probed, found = True, list[str]()
-        until = time.monotonic() + REFERENCE_SHARE * self._spec.rules.stage_budget_s
+        limit_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s
         places = [self._checks.place(stage.name, case) for case, _ in timed]
         # Whatever the task's code makes of such an answer is no fault of the submission, whose answers are right.
         with self._phase(f"{stage.name.value}/probes"), suppress(Exception):
-            found = probes.accepted(self._checks, places, until, dtypes=self._spec.dtypes is None)
+            found = probes.accepted(self._checks, places, limit_s, dtypes=self._spec.dtypes is None)
         text = probes.ACCEPTED.format(", ".join(found))
         return [Finding(code="weak_checker", text=text, quarantines=True)] if found else []
 

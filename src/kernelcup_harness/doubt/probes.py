@@ -37,13 +37,11 @@ NARROW = {f"in {str(each)[6:]}": each for each in (torch.float32, torch.float16,
 """Dtypes of answers. One counts if the checker refuses the same numbers in the reference's: its tolerance follows."""
 
 Makers = dict[str, Callable[[], torch.Tensor]]
-"""What makes wrong tensors, by what is wrong with them."""
 
 
 def far_off(leaf: torch.Tensor) -> Makers:
     """Return what makes wrong tensors of the form of one, with amounts added to a multiple of four elements."""
-    found: Makers = {"all zeros": partial(torch.zeros_like, leaf)}
-    amounts: dict[str, Any] = {}
+    found, amounts = {"all zeros": partial(torch.zeros_like, leaf)}, dict[str, Any]()
     if leaf.is_floating_point() and leaf.itemsize > 1:
         low, high = (float(end) for end in torch.aminmax(leaf.nan_to_num(0.0, 1.0, -1.0)))
         amounts = {how: float(each) for how, each in POWERS.items() if each <= torch.finfo(leaf.dtype).max}
@@ -90,16 +88,16 @@ def is_far_off(right: torch.Tensor, wrong: torch.Tensor) -> bool:
     return 2 * off > count
 
 
-def accepted(checks: Checks, places: Iterable[Place], until: float, *, dtypes: bool) -> list[str]:
+def accepted(checks: Checks, places: Iterable[Place], limit_s: float, *, dtypes: bool) -> list[str]:
     """Return what is accepted in all cases that there is time for.
 
     Args:
         checks: Judge the answers as those of a submission.
         places: The cases.
-        until: By the monotonic clock; the first case is tried with one answer at least.
+        limit_s: No answer but the first is tried after this time.
         dtypes: Whether to try narrower dtypes.
     """
-    left: list[str] = []
+    left, until = list[str](), time.monotonic() + limit_s
     for number, place in enumerate(places):
         form, found = checks.form(place), list[str]()
         if form is None or (number and not left):

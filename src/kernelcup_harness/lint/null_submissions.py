@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import ranges, structure
+from kernelcup_harness.core import structure
+from kernelcup_harness.doubt import near_twins
 from kernelcup_harness.wire import arrays, records
 from kernelcup_harness.wire import values as wire
 
@@ -199,7 +200,7 @@ def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
     if not (leaf.is_floating_point() or leaf.is_complex()):
         return leaf
     made = torch.full(leaf.shape, number, device=leaf.device).to(leaf.dtype)
-    return leaf if ranges.is_finite(made) else made
+    return leaf if near_twins.is_finite(made) else made
 
 
 nan, infinite = partial(filled, number=float("nan")), partial(filled, number=float("inf"))

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from kernelcup_harness.core import answer as core_answer
-from kernelcup_harness.core import ranges, structure
+from kernelcup_harness.core import structure
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskFault, seed_everything
-from kernelcup_harness.doubt import probes
+from kernelcup_harness.doubt import near_twins, probes
 from kernelcup_harness.lint import advice as lint_advice
 from kernelcup_harness.lint import null_submissions
 from kernelcup_harness.protocol import JobSpec, Parameters, SampleName, StageName
@@ -373,6 +373,6 @@ class BlindSample(Input):
         for form, value in forms.items():
             for null, (how, make) in makers.items():
                 made = null_submissions.rebuilt(value, each_by(make), form)
-                if null in (Null.NAN, Null.INFINITE) and ranges.is_finite(made):
+                if null in (Null.NAN, Null.INFINITE) and near_twins.is_finite(made):
                     continue
                 yield Answer(null=null, how=how.format(form), value=made)

@@ -35,7 +35,6 @@ from kernelcup_harness.wire.messages import pack
 
 # A submission is called several times, on fresh inputs, so a null has to pass as often.
 SAMPLES = 3
-# Only this many parts of an answer are tried one by one.
 REFUSED = "the checker accepts it, the standard harness refuses it by itself (`{}`)"
 STEP_S = 20.0
 """Time for trying seeds or the reference alone: no further case is begun afterwards."""
