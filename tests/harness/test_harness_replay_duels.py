@@ -283,3 +283,10 @@ def contradicted(found: Final, meeting: Meeting) -> bool:
             if each.faster == name:
                 front |= {each.first, each.second} - reached - {name}
     return meeting.faster in reached
+
+
+def test_an_interval_is_not_narrower_for_more_pairs_of_loads_that_differ() -> None:
+    loads = [duels.LOADS_DIFFER * (-1) ** (number + number // 2) for number in range(duels.LOADS)]
+    few, many = (standing(loads * pairs, 0.02) for pairs in (2, 100))
+    assert many.half == pytest.approx(few.half)
+    assert many.half > 2 * duels.LOADS_DIFFER / math.sqrt(duels.LOADS)
