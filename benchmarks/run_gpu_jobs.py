@@ -129,6 +129,7 @@ def summary(found: dict[str, Any]) -> str:
         + (f" of {median(case['baseline_ns']) / 1000:.1f}" if case["baseline_ns"] else "")
         + (f" {case['level']}" if case["level"] else "")
         for case in found["cases"]
+        if case["samples_ns"]  # a task's own harness reports none
     )
 
 
