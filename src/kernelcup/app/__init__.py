@@ -34,7 +34,7 @@ class _Later(ModuleType):
 
 _LATER: dict[str, _Later] = {}
 RARE = "kernelcup.app.boards.git_source"
-"""Loads a library for git, which a server needs when somebody asks for the problem sets of a repository."""
+"""Loads a library for git, which a server needs only to sync problem sets from a repository."""
 
 
 def _module(room: str, name: str) -> ModuleType:

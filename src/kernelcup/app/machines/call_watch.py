@@ -73,7 +73,7 @@ class CallWatch(Generic[Key]):
                     "calls of agents cannot be read now: %s", error, exc_info=None if is_passing else error
                 )
                 with self._lock:
-                    if not self._waiting:  # nobody needs what cannot be read: the database may be closed
+                    if not self._waiting:  # no caller waits, and the database may be closed
                         self._thread = None
                         return
                 time.sleep(UNASKED_S)
