@@ -289,7 +289,7 @@ class MachineTooSmall(InvalidValue):
 
 
 class TaskTooSlow(InvalidValue):
-    """16 calls of the task's reference, with input and check, take longer than a ranked stage may."""
+    """A ranked run of the task's reference, or 16 of its calls with input and check, take longer than they may."""
 
     code = "task_too_slow"
 

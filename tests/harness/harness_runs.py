@@ -78,11 +78,11 @@ def replayed(submission: str | SourceTree = HONEST, **overrides: Any) -> JobSpec
     return ranked(submission, **({"rules": REPLAYED} | overrides))
 
 
-def own_spec(main: str, **overrides: Any) -> JobSpec:
-    """Return a job for a task's own harness, whose text is ``main``."""
+def own_spec(text: str, **overrides: Any) -> JobSpec:
+    """Return a job for a task's own harness, an ``eval.py`` with this text."""
     values: dict[str, Any] = {
         "harness": HarnessKind.OWN,
-        "sources": {"eval.py": main},
+        "sources": {"eval.py": text},
         "main": "eval.py",
         "submission": "",
         "benchmarks": [{"size": 8, "seed": 5}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from dataclasses import replace
@@ -24,12 +25,15 @@ from kernelcup_harness.protocol import (
     DeviceFacts,
     Mode,
     Reason,
+    SourceTree,
     Verdict,
     Work,
     for_participants,
 )
+from kernelcup_harness.run import empty_call
 from kernelcup_harness.run.blame import CANNOT_TELL, by_exclusion
 from kernelcup_harness.run.record import Record
+from kernelcup_harness.run.runner import run_job
 from kernelcup_harness.wire.channel import Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.job_messages import FROM_JUDGE
 from kernelcup_harness.wire.messages import unpack_any
@@ -269,6 +273,32 @@ def test_a_harness_that_fails_is_to_blame_only_if_it_fails_alone_in_the_same_way
     assert (report.verdict, report.reason) == whose, report.message
     told = report.message + report.stderr.text
     assert ("Traceback" in told, "/json/" in told) == (whose == SUBMISSIONS, False)
+
+
+PROGRAM = '#include "submission.cpp"\n\nint main() { return 0; }\n'
+ENDED, BROKEN = "#error virtual memory exhausted\n", "#error nonsense\n"
+
+
+@pytest.mark.jobs
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize(
+    ("submission", "busy", "whose"),
+    [
+        pytest.param(ENDED, "", UNDECIDED, id="its compiler is ended"),
+        pytest.param(ENDED, "it was busy", (Verdict.INTERNAL_ERROR, Reason.BUSY), id="on a busy machine"),
+        pytest.param(
+            BROKEN, "it was busy", (Verdict.COMPILE_ERROR, Reason.OWN_HARNESS), id="a fault on a busy machine"
+        ),
+    ],
+)
+def test_a_compiler_that_is_ended_under_an_own_program_is_a_fault_of_no_submission(
+    monkeypatch: pytest.MonkeyPatch, submission: str, busy: str, whose: tuple[Verdict, Reason]
+) -> None:
+    monkeypatch.setattr(empty_call, "trouble", lambda: busy)
+    tree = SourceTree.of(submission, "submission.cpp")
+    spec = own_spec("", main="eval.cpp", sources={"eval.cpp": PROGRAM}, submission=tree)
+    report = run_job(spec, lambda _: None)
+    assert (report.verdict, report.reason) == whose, report.message
 
 
 IMPORTS = """\

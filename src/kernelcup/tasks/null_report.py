@@ -134,10 +134,11 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
 def _ignored(findings: list[LintFinding]) -> tuple[list[list[LintFinding]], list[LintFinding]]:
     """Return the findings of each part that the checker ignores, and all other findings.
 
-    If both random bytes and a constant are accepted, the part is not examined at all: anything else that is
-    accepted there is the same fault.
+    If a constant is accepted and the answer to an unrelated input as well, or random bytes, the part is not examined
+    at all: anything else that is accepted there is the same fault.
     """
-    noise = {(each.part, _case(each)) for each in findings if each.null is Null.UNINITIALISED}
+    unrelated = (Null.OTHER_SEED, Null.UNINITIALISED)
+    noise = {(each.part, _case(each)) for each in findings if each.null in unrelated}
     constant = {(each.part, _case(each)) for each in findings if each.null in (Null.ZEROS, Null.ONES)}
     seen = noise & constant
     parts = list(dict.fromkeys(part for part, _ in seen))
@@ -226,8 +227,8 @@ class _Lines:
         nulls = list(dict.fromkeys(f"`{each.null.value}`" for each in accepted))
         cases = list(dict.fromkeys(_case(each) for each in accepted))
         text = (
-            f"the checker ignores {part}: it accepts random bytes there, and {listed(nulls)}, "
-            f"in {listed(cases)}; compare all of it with the reference's answer"
+            f"the checker ignores {part}: it accepts {listed(nulls)} there, in {listed(cases)}; compare all of it with "
+            "the reference's answer"
         )
         return self.problem((first.list.value, first.index), text)
 

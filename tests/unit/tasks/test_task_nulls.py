@@ -125,11 +125,19 @@ def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
     (problem,) = outcome.errors
     assert outcome.warnings == []
     line = str(problem).replace(f"{tmp_path}/t/", "")
-    assert line.startswith(
-        "task.yml:6:5: tests.0: the checker ignores `output[1]`: it accepts random bytes there"
-    )
-    assert "`zeros`" in line
+    assert line.startswith("task.yml:6:5: tests.0: the checker ignores `output[1]`: it accepts `zeros`")
+    assert "`uninitialised`" in line
     assert "in tests.0, tests.1, benchmarks.0;" in line
+
+
+def test_a_checker_that_takes_a_constant_and_the_answer_to_another_input_ignores_the_answer(tmp_path):
+    accepted = [finding(null=null, how=null.value) for null in (Null.OTHER_SEED, Null.ONES)]
+    _task, outcome = weighed(tmp_path, *accepted)
+    assert [str(each).partition(": it")[0] for each in outcome.errors] == [
+        f"{tmp_path}/t/task.yml:7:5: tests.1: the checker ignores the answer"
+    ]
+    _task, outcome = weighed(tmp_path, accepted[1])
+    assert "ignores" not in str(outcome.errors[0])
 
 
 def test_findings_that_differ_by_their_case_only_become_one(tmp_path):

@@ -110,8 +110,8 @@ class Tried:
     """Why this machine is too small to try it; empty if it is not."""
     loose: tuple[str, ...] = ()
     """The wrong answers that the checker accepts, a sentence each."""
-    untried: str = ""
-    """Why not all wrong answers were tried; empty if they were."""
+    notes: tuple[str, ...] = ()
+    """What could not be tried, what a ranked run takes, and how one of the reference ends if not well."""
     seeds_below: int | None = None
     """The largest bound below which seeds make no poorer inputs; None if no seed does."""
     seeds_poor: bool = False
@@ -120,8 +120,6 @@ class Tried:
     """Whether seeds are few, and inputs follow from them alone."""
     seeds_why: str = ""
     """The effect of larger seeds, in words."""
-    takes: str = ""
-    """What a ranked run takes, in words; empty if not measured."""
     reference_s: tuple[float, ...] = ()
     """Seconds of a call of the reference with input and check, benchmark by benchmark; empty if not measured."""
 

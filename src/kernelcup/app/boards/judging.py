@@ -180,8 +180,7 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
     failed = "trying the task failed; correct it, then update the leaderboard (`kernelcup board update`)"
     notes = [f"{failed}: {tried.fault}"] if tried.fault else []
     notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
-    notes += [tried.untried] if tried.untried else []
-    notes += [tried.takes] if tried.takes else []
+    notes += tried.notes
     if tried.seeds_below is not None and task.seeds_below is None:
         notes.append(
             f"seeds are drawn below {tried.seeds_below}, larger ones make poorer inputs ({tried.seeds_why}); "

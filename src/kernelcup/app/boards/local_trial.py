@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelcup.app.boards.judgeable import Tried
-from kernelcup.domain import Device, Task
+from kernelcup.domain import Device, Language, Task
 from kernelcup.errors import LaunchCancelled, LaunchError, TaskTooSlow
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.tasks.job_spec import build_job_spec
@@ -24,6 +24,7 @@ from kernelcup_harness.protocol import (
     HarnessKind,
     JobSpec,
     Mode,
+    RunReport,
     SourceTree,
     Verdict,
 )
@@ -78,7 +79,8 @@ class LocalTrial:
         here = [self._devices[name] for name in devices if name in self._devices]
         for device in [*here[:1], STAND_IN]:
             try:
-                return self._try(task, device, solutions=solutions)
+                tried = self._try(task, device, solutions=solutions)
+                return tried if tried.fault or tried.undecided else self._ranked(task, here, tried)
             except LaunchCancelled:
                 logger.warning(
                     "%s: not tried on %s, which other jobs kept busy for %g s; try it yourself: kernelcup task check",
@@ -107,14 +109,32 @@ class LocalTrial:
         return Tried(
             fault=fault,
             loose=loose,
-            untried=untried,
-            takes=run_text(task, found) if reference_s else "",
+            notes=tuple(each for each in (untried, run_text(task, found) if reference_s else "") if each),
             reference_s=reference_s,
             seeds_below=found.seeds_below,
             seeds_poor=found.seeds_poor,
             seeds_open=found.seeds_open,
             seeds_why=found.seeds_why,
         )
+
+    def _ranked(self, task: Task, devices: Sequence[Device], tried: Tried) -> Tried:
+        """Judge the reference as if it were submitted for a ranking, on each device. Raise ``TaskTooSlow``."""
+        if task.lang is not Language.PYTHON or task.multi_gpu:
+            return tried
+        notes = list(tried.notes)
+        for device in devices:
+            self._say(f"{task.name}: ranked run of the reference on {device.name}")
+            try:
+                report = self._report(reference_spec(task, device.backend, tried.seeds_below), device)
+            except LaunchError as error:
+                notes.append(f"no ranked run of the reference was tried on {device.name}: {error}")
+                continue
+            ends = f"a ranked run of the reference on {device.name} ends as {report.verdict.value}: {report.message}"
+            if report.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+                raise TaskTooSlow(f"Task {task.name!r} is too slow to be ranked: {ends}")
+            if report.verdict is not Verdict.ACCEPTED:
+                notes.append(ends)
+        return dataclasses.replace(tried, notes=tuple(notes))
 
     def _accepted_nulls(self, task: Task, device: Device) -> tuple[tuple[str, ...], str]:
         """Return the null submissions that the checker accepts, and why they were not tried to the end."""
@@ -130,7 +150,7 @@ class LocalTrial:
     def _lint(self, spec: JobSpec, device: Device, *, nulls: bool = True) -> LintReport:
         from kernelcup.launchers.local import lint
 
-        with patience(SLOT_S) as cancelled:
+        with patience(SLOT_S) as (cancelled, _):
             return lint.run_lint(
                 spec, device, self._slots, environ=self._environ, nulls=nulls, cancelled=cancelled
             )
@@ -150,9 +170,13 @@ class LocalTrial:
 
     def _verdict(self, task: Task, device: Device, text: str, harness: HarnessKind) -> Verdict:
         spec = trial_spec(task, device.backend, submission=text, harness=harness, mode=Mode.TEST)
-        with patience(2 * LIMIT_S) as cancelled:
-            done = self._launcher().run(spec, device, on_event=lambda _: None, cancelled=cancelled)
-        return done.report.verdict
+        return self._report(spec, device).verdict
+
+    def _report(self, spec: JobSpec, device: Device) -> RunReport:
+        """Run a job, which bounds itself once it has a slot. Raise ``LaunchError``."""
+        with patience(SLOT_S) as (cancelled, stop_waiting):
+            done = self._launcher().run(spec, device, on_event=lambda _: stop_waiting(), cancelled=cancelled)
+        return done.report
 
 
 def check_budget(task: Task, reference_s: Sequence[float], device: Device, most_s: float) -> None:
@@ -193,14 +217,30 @@ def trial_spec(
     )
 
 
+def reference_spec(task: Task, backend: Backend, seeds_below: int | None) -> JobSpec:
+    """Return a ranked run of the reference itself, in a process that may see it."""
+    text = "from reference import ref_kernel as custom_kernel\n"
+    submission = SourceTree.of(text, task.submission_name_of(text))
+    spec = build_job_spec(
+        task,
+        job_id="trial",
+        submission=submission,
+        mode=Mode.LEADERBOARD,
+        backend=backend,
+        harness=HarnessKind.STANDARD,
+        seeds_below=seeds_below,
+    )
+    return dataclasses.replace(spec, private_files=[], shown_files={})
+
+
 @contextmanager
-def patience(seconds: float) -> Iterator[threading.Event]:
-    """Yield an event that is set after the given number of seconds."""
+def patience(seconds: float) -> Iterator[tuple[threading.Event, Callable[[], None]]]:
+    """Yield an event that is set after the given number of seconds, and what stops that."""
     cancelled = threading.Event()
     timer = threading.Timer(seconds, cancelled.set)
     timer.daemon = True
     timer.start()
     try:
-        yield cancelled
+        yield cancelled, timer.cancel
     finally:
         timer.cancel()
