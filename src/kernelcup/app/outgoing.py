@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernelcup.errors import InvalidValue
@@ -17,20 +17,21 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64, with an IPv4 address in the last 32 bits."""
-_PRIVATE = tuple(
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that IANA gives out of IPv6 for the public internet."""
+_NOT_GLOBAL = tuple(
     map(
-        ipaddress.IPv6Network,
+        ipaddress.ip_network,
         (
-            "::/96",  # IPv4-compatible
-            "::ffff:0:0:0/96",  # IPv4-translated
-            "64:ff9b:1::/48",  # NAT64 within a network
-            "fec0::/10",  # site-local
+            "192.0.0.0/24",  # IETF protocol assignments
+            "192.88.99.0/24",  # relays of 6to4
+            "2001::/23",  # IETF protocol assignments, Teredo among them
+            "2002::/16",  # 6to4, with an IPv4 address
             "3fff::/20",  # documentation
-            "5f00::/16",  # segment routing within a network
         ),
     )
 )
-"""Not on the public internet, though :mod:`ipaddress` takes them for global."""
+"""What IANA's registries of special-purpose addresses do not call global, and :mod:`ipaddress` does in some versions."""
 
 
 def addresses_of(
@@ -70,22 +71,20 @@ def addresses_of(
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is on the public internet, including every IPv4 address embedded in it."""
-    if any(address.version == 6 and address in network for network in _PRIVATE):
+    """Return whether an address is on the public internet; one that carries an IPv4 address counts as that one."""
+    address = _plain(address)
+    if address.version == 6 and address in _TRANSLATED:
+        address = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address.is_multicast or not address.is_global or is_inside(address, _NOT_GLOBAL):
         return False
-    return all(each.is_global and not each.is_multicast for each in (address, *_wrapped(address)))
+    return address.version == 4 or address in _UNICAST
 
 
 def is_inside(address: Address, networks: Sequence[Network]) -> bool:
     """Return whether an address belongs to one of the networks; a mapped address counts as its IPv4 address."""
-    plain = address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
+    plain = _plain(address)
     return any(plain.version == network.version and plain in network for network in networks)
 
 
-def _wrapped(address: Address) -> Iterator[Address]:
-    if isinstance(address, ipaddress.IPv4Address):
-        return
-    candidates = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _TRANSLATED:
-        candidates.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
-    yield from (each for each in candidates if each is not None)
+def _plain(address: Address) -> Address:
+    return address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
