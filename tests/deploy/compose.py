@@ -29,16 +29,17 @@ class Network:
 
     name: str
     subnet: str
+    gateway: str
+    ip_range: str
     addresses: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         host = self.namespace("host")
         run(["ip", "netns", "add", host])
-        first = next(ip_network(self.subnet).hosts())
         length = self.subnet.partition("/")[2]
         self._ip(host, "link set lo up")
         self._ip(host, "link add bridge type bridge")
-        self._ip(host, f"address add {first}/{length} dev bridge")
+        self._ip(host, f"address add {self.gateway}/{length} dev bridge")
         self._ip(host, "link set bridge up")
 
     def namespace(self, service: str) -> str:
@@ -46,12 +47,12 @@ class Network:
         return f"{self.name}-{service}"
 
     def add(self, service: str, address: str | None) -> None:
-        """Give a service a namespace with an address, by default the next one that is free."""
-        taken = set(self.addresses.values())
-        # The first is the host's, the next ones are kept for those that ask for theirs.
+        """Give a service a namespace with an address, by default the first free one of the range, as Docker does."""
+        taken = {self.gateway, *self.addresses.values()}
         address = address or next(
-            str(each) for each in list(ip_network(self.subnet).hosts())[9:] if str(each) not in taken
+            str(each) for each in ip_network(self.ip_range).hosts() if str(each) not in taken
         )
+        assert address not in taken, f"{service}: {address} is in use"
         self.addresses[service] = address
         own, port = self.namespace(service), f"p{len(self.addresses)}"
         run(["ip", "netns", "add", own])
@@ -115,7 +116,8 @@ class Project:
             assert service.keys() <= KNOWN, (name, service.keys() - KNOWN)
             assert service.get("security_opt", UNCONFINED) == UNCONFINED
             for network, settings in dict_of(service.get("networks", [])).items():
-                assert content["networks"][network]["ipam"]["config"] == [{"subnet": self.network.subnet}]
+                own = {name: getattr(self.network, name) for name in ("subnet", "gateway", "ip_range")}
+                assert content["networks"][network]["ipam"]["config"] == [own]
                 self.network.add(name, (settings or {}).get("ipv4_address"))
 
     def up(self, *names: str) -> None:

@@ -99,7 +99,8 @@ def networks() -> Iterator[Callable[[str], Network]]:
     made: list[Network] = []
 
     def make(name: str) -> Network:
-        made.append(Network(name=f"{name}-{os.getpid()}", subnet="10.41.0.0/24"))
+        addresses = {"subnet": "10.41.0.0/24", "gateway": CLIENT, "ip_range": "10.41.0.128/25"}
+        made.append(Network(name=f"{name}-{os.getpid()}", **addresses))
         return made[-1]
 
     yield make
