@@ -19,6 +19,7 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards.late_exceptions import grant_late, late_exceptions
 from kernelcup.app.courses import class_list, courses, extensions, grades, grading, joining
 from kernelcup.app.queue import lifecycle, shown
 from kernelcup.app.results import reviews
@@ -182,6 +183,17 @@ def test_more_time_in_a_course_moves_all_deadlines_of_one_student(db, teacher) -
         extensions.extend(db, teacher, "gpu", "ada", 1, now=DEADLINE + timedelta(days=2))
     with pytest.raises(NotFound):
         extensions.extend(db, teacher, "gpu", "grace", 1, now=NOW)
+
+
+def test_more_time_in_a_course_never_shortens_what_somebody_has(db, teacher) -> None:
+    make_course(db, teacher, ["ada"])
+    for until, days, ends in ((10, 3, 10), (2, 3, 3), (10, 12, 12)):
+        grant_late(db, teacher, "week1", "ada", DEADLINE + timedelta(days=until), now=NOW)
+        (granted,) = extensions.extend(db, teacher, "gpu", "ada", days, now=NOW)
+        (stored,) = late_exceptions(db, teacher, "week1")
+        assert granted.until == stored.until == DEADLINE + timedelta(days=ends)
+    grant_late(db, teacher, "week1", "ada", DEADLINE + timedelta(days=1), now=NOW)
+    assert late_exceptions(db, teacher, "week1")[0].until == DEADLINE + timedelta(days=1)  # by hand it may
 
 
 def test_errors_of_last_submissions_are_told_with_the_people(db, teacher) -> None:

@@ -31,7 +31,7 @@ _NOT_GLOBAL = tuple(
         ),
     )
 )
-"""What IANA's registries of special-purpose addresses do not call global, and :mod:`ipaddress` does in some versions."""
+"""What IANA's registries of special-purpose addresses do not call global, though some versions of Python do."""
 
 
 def addresses_of(

@@ -43,6 +43,8 @@ def extend(
 ) -> list[Extension]:
     """Give a member more time on all leaderboards that a course has now; nothing counts as late until then.
 
+    An exception that ends later stays.
+
     Raises:
         NotFound: The user is not a member.
         InvalidValue: No leaderboard has a deadline that the days would move beyond now.
@@ -56,7 +58,8 @@ def extend(
         for board in courses.boards_of(session, course):
             until = None if board.deadline is None else board.deadline + timedelta(days=days)
             if until is not None and until > now:
-                late_exceptions.put(session, board_id=board.id, user_id=user_id, until=until)
+                own = {"board_id": board.id, "user_id": user_id}
+                until = late_exceptions.put(session, **own, until=until, keeps_later=True)
                 granted.append(Extension(leaderboard=board.name, until=until))
         if not granted:
             raise InvalidValue(

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import case, delete, func, select
 from sqlalchemy.orm import Session
 
 from kernelcup.engine.database import upsert
 from kernelcup.tables import DeadlineExceptionRow, UserRow
 
 
-def put(session: Session, *, board_id: int, user_id: int, until: datetime) -> None:
-    """Let a user submit until a given time, which replaces an earlier exception."""
+def put(
+    session: Session, *, board_id: int, user_id: int, until: datetime, keeps_later: bool = False
+) -> datetime:
+    """Let a user submit until a given time in place of an earlier exception, and return when theirs ends.
+
+    With ``keeps_later`` an exception that ends later stays.
+    """
     insert = upsert(session, DeadlineExceptionRow).values(
         leaderboard_id=board_id, user_id=user_id, until=until
     )
-    key = ["leaderboard_id", "user_id"]
-    session.execute(insert.on_conflict_do_update(index_elements=key, set_={"until": insert.excluded.until}))
+    key, new, old = ["leaderboard_id", "user_id"], insert.excluded.until, DeadlineExceptionRow.until
+    ends = case((old > new, old), else_=new) if keeps_later else new
+    put = insert.on_conflict_do_update(index_elements=key, set_={"until": ends})
+    stored: datetime = session.execute(put.returning(old)).scalar_one()
+    return stored
 
 
 def remove(session: Session, *, board_id: int, user_id: int) -> bool:
