@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from builders import NOW, make_actor, make_board, make_submission
 from hand_judging import Judging
+from kernelcup.app.access import Entry
 from kernelcup.app.events import events
 from kernelcup.app.events.points import points
 from kernelcup.app.events.registration import (
     create_team,
     join_team,
     leave_team,
+    list_teams,
     my_registration,
     register,
     registrations,
     withdraw,
 )
 from kernelcup.app.events.settings import EventChanges
+from kernelcup.app.people.accounts import ban, unban
+from kernelcup.app.personal_data import delete_account
 from kernelcup.app.results import freezes, table
 from kernelcup.app.results.facts import facts_of
 from kernelcup.app.results.profile import show_profile
@@ -28,6 +33,7 @@ from kernelcup.app.rules import limits
 from kernelcup.app.submissions.submit import check_may_submit
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Role
+from kernelcup.domain.events import Team
 from kernelcup.errors import (
     Conflict,
     DeadlinePassed,
@@ -149,6 +155,41 @@ def test_who_leaves_a_team_takes_the_results_along(db, judging, clock) -> None:
     withdraw(db, bob, "spring", now=clock())
     assert my_registration(db, bob, "spring") is None
     assert places(db) == [("bob", "bob", 1000), ("ada", "ada", 2000)]
+
+
+def gone(db, name: str, clock) -> str:
+    """Delete an account and return its pseudonym."""
+    return delete_account(db, OPERATOR, name, confirm=name, entry=Entry(by="session"), now=clock()).name
+
+
+def test_a_deleted_captain_hands_on_to_who_registered_first(db, judging, clock) -> None:
+    events.update_event(db, OPERATOR, "spring", EventChanges(team_size=4), now=clock())
+    ada, *others = enter(db, "ada")
+    team = create_team(db, ada, "spring", "Owls", now=clock())
+    for name in ("zoe", "bob", "cyn"):  # not by their names
+        others += enter(db, name)
+        join_team(db, others[-1], "spring", team.code, now=clock())
+    zoe, bob, _ = others
+    judging.judge(1000, "bob")
+    ranked = places(db)
+    deleted = gone(db, "ada", clock)
+    (shown,) = list_teams(db, OPERATOR, "spring")
+    assert (shown.captain, shown.members) == ("zoe", ["zoe", "bob", "cyn", deleted])
+    assert places(db) == [(deleted, *ranked[0][1:])]  # the place stays the team's
+    with pytest.raises(Forbidden, match="captain"):
+        leave_team(db, bob, "spring", member="cyn", now=clock())
+    leave_team(db, zoe, "spring", member=deleted, now=clock())
+    assert places(db) == [("zoe", *ranked[0][1:])]
+    leave_team(db, zoe, "spring", member="cyn", now=clock())
+    leave_team(db, zoe, "spring", now=clock())
+    assert list_teams(db, OPERATOR, "spring") == [Team(name="Owls", captain="bob", members=["bob"])]
+
+
+def test_a_banned_captain_is_captain_again_after_the_ban(db, judging, clock) -> None:
+    pair(db, clock)
+    for act, captain in ((partial(ban, reason="cheated"), "bob"), (unban, "ada")):
+        act(db, OPERATOR, "ada", now=clock())
+        assert [each.captain for each in list_teams(db, OPERATOR, "spring")] == [captain]
 
 
 def test_a_captain_removes_a_member_whose_code_is_of_no_use_then(db, judging, clock) -> None:

@@ -185,7 +185,7 @@ def join_team(
             raise Conflict(f"Team {team.name!r} is full: {found.team_size} are allowed.")
         teams.put(session, found.id, user_id, team.id)
         choose_places(session, boards, now)
-        return _team(session, team)
+        return teams.shown(session, team, team.code)
 
 
 @operation("POST", "/events/{event}/teams/leave", "event team leave", subject="events", personal=True)
@@ -202,7 +202,7 @@ def leave_team(
     *,
     now: datetime,
 ) -> None:
-    """Leave your team: your results are yours again. If the captain leaves, the next member takes over.
+    """Leave your team: your results are yours again. If the captain leaves, who registered first takes over.
 
     Raises:
         RegistrationNeeded: You are not registered.
@@ -219,10 +219,11 @@ def leave_team(
             raise NotFound(f"You are in no team of {found.name!r}.")
         leaving = own_id
         if member is not None and users.name_key(member) != users.name_key(actor.name):
-            if team.captain_id != own_id:
+            mates = teams.members(session, team.id)
+            if own_id != next(iter(mates)):
                 raise Forbidden(f"Only the captain of {team.name!r} may remove a member.")
             named = users.find_name(session, member)
-            if named is None or named[0] not in teams.members(session, team.id):
+            if named is None or named[0] not in mates:
                 raise NotFound(f"{member!r} is not in team {team.name!r}.")
             leaving = named[0]
             teams.change(session, team.id, code=new_code())
@@ -236,12 +237,12 @@ def _leave(session: Session, event: Event, user_id: int, boards: Sequence[int], 
     _check_open(event, now)
     team = teams.of_user(session, event.id, user_id)
     assert team is not None
-    left = [each for each in teams.members(session, team.id) if each != user_id]
     teams.put(session, event.id, user_id, None)
-    if not left:
+    captain_id = next(iter(teams.members(session, team.id)), None)
+    if captain_id is None:
         teams.remove(session, team.id)
     elif team.captain_id == user_id:
-        teams.change(session, team.id, captain_id=left[0])
+        teams.change(session, team.id, captain_id=captain_id)
     choose_places(session, boards, now)
 
 
@@ -302,11 +303,4 @@ def _answers(event: Event, given: Sequence[str]) -> dict[str, str]:
 def _taking(session: Session, event: Event, user_id: int) -> Taking:
     (registered,) = teams.registrations(session, event.id, user_id)
     team = teams.of_user(session, event.id, user_id)
-    return Taking(registered=registered, team=None if team is None else _team(session, team))
-
-
-def _team(session: Session, team: teams.StoredTeam) -> Team:
-    members = teams.members(session, team.id)
-    return Team(
-        name=team.name, captain=members[team.captain_id], members=list(members.values()), code=team.code
-    )
+    return Taking(registered=registered, team=None if team is None else teams.shown(session, team, team.code))

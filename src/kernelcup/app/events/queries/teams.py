@@ -41,6 +41,7 @@ class StoredTeam:
     id: int
     name: str
     captain_id: int
+    """Under whom its places are stored: its captain, who may be banned or have deleted the account."""
     code: str
 
 
@@ -173,27 +174,31 @@ def with_code(session: Session, event_id: int, code: str) -> StoredTeam | None:
 
 
 def members(session: Session, team_id: int) -> dict[int, str]:
-    """Return the users of a team, by number, sorted by name."""
+    """Return the users of a team, by number: first the captain, then by the age of their registrations.
+
+    Who is banned, or has deleted the account, stands behind the others: the captaincy passes on meanwhile.
+    """
     query = (
         select(UserRow.id, UserRow.name)
         .join(RegistrationRow, RegistrationRow.user_id == UserRow.id)
-        .where(RegistrationRow.team_id == team_id)
-        .order_by(UserRow.name_key)
+        .join(TeamRow, TeamRow.id == RegistrationRow.team_id)
+        .where(TeamRow.id == team_id)
+        .order_by(UserRow.banned_at.is_not(None), UserRow.id != TeamRow.captain_id)
+        .order_by(RegistrationRow.accepted_at, UserRow.id)
     )
     return dict(session.execute(query).all())
 
 
+def shown(session: Session, team: StoredTeam, code: str = "") -> Team:
+    """Return a team with the names of its members."""
+    names = list(members(session, team.id).values())
+    return Team(name=team.name, captain=names[0], members=names, code=code)
+
+
 def every(session: Session, event_id: int) -> list[Team]:
     """Return the teams of an event, sorted by name, without their codes."""
-    query = (
-        select(TeamRow, UserRow.name)
-        .join(UserRow, UserRow.id == TeamRow.captain_id)
-        .order_by(TeamRow.name_key)
-    )
-    return [
-        Team(name=row.name, captain=captain, members=list(members(session, row.id).values()))
-        for row, captain in session.execute(query.where(TeamRow.event_id == event_id))
-    ]
+    query = select(TeamRow).where(TeamRow.event_id == event_id).order_by(TeamRow.name_key)
+    return [shown(session, made_of(row, StoredTeam)) for row in session.scalars(query)]
 
 
 def _one(session: Session, query: Select[TeamRow]) -> StoredTeam | None:
