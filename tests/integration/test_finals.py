@@ -196,11 +196,23 @@ def test_a_final_is_only_what_is_stored(judging) -> None:
     assert len(order(hold(again, {ada.id: 1000, bob.id: 1010, cyn.id: 1020}))) == 3
 
 
-def test_two_that_begin_a_final_at_once_begin_one(judging) -> None:
+def test_of_two_that_begin_a_final_at_once_one_begins_it(judging) -> None:
     enter(judging, 1000, 1010)
     with ThreadPoolExecutor(4) as pool:
-        begun = list(pool.map(lambda _: start(judging), range(4)))
-    assert len({(each.id, each.waiting) for each in begun}) == 1
+        begun = [pool.submit(start, judging) for _ in range(4)]
+    assert [type(each.exception()) for each in begun].count(Conflict) == 3
+    (made,) = [each.result().id for each in begun if each.exception() is None]
+    assert made == shown(judging).id
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_second_final_is_refused_while_one_is_under_way(judging, again) -> None:
+    enter(judging, 1000, 1010)
+    begun = start(judging)
+    with pytest.raises(Conflict, match="'double' on H100 is under way since") as refused:
+        start(judging, again=again)
+    assert refused.value.__notes__ == ["kernelcup board final double --gpu H100   (shows how far it is)"]
+    assert shown(judging) == begun
 
 
 def test_another_final_has_to_be_asked_for(judging) -> None:

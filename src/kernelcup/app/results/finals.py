@@ -76,8 +76,8 @@ def start(
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
         DeviceNeeded, UnknownDevice: It has several devices, or not this one.
         LeaderboardOpen: It is not closed.
-        Conflict: Ranked submissions are still being judged, there is an official order already, or classes of
-            machines rank for themselves.
+        Conflict: Ranked submissions are still being judged, a final is under way, there is an official order already,
+            or classes of machines rank for themselves.
         InvalidValue: It is judged by its own harness, has fewer than two results, or times on the device do not rank.
     """
     if not FEWEST <= top <= MOST:
@@ -90,14 +90,10 @@ def start(
         if last is None or (last.ended_at is not None and again):
             _check(session, found, name, now=now)
             final_id = _begin(session, actor, found, name, top, now=now)
-        elif last.ended_at is None:
+        elif last.ended_at is None and _waiting(stored.held(session, last.id)) is None:
             final_id = last.id
         else:
-            told = Conflict(
-                f"Leaderboard {found.name!r} has had its final on {name}, on {last.ended_at:%Y-%m-%d %H:%M} UTC."
-            )
-            told.add_note(f"kernelcup board final {found.name} --gpu {name} --again   (holds another one)")
-            raise told
+            raise _held_already(found, last)
         _go_on(session, final_id, now=now)
     with db.read() as session:
         return _shown(session, found, stored.find(session, final_id), actor)
@@ -154,6 +150,19 @@ def go_on_after(session: Session, job_id: int, *, now: datetime) -> None:
     found = stored.of_job(session, job_id)
     if found is not None:
         _go_on(session, found[0], now=now)
+
+
+def _held_already(board: Leaderboard, last: stored.StoredFinal) -> Conflict:
+    command = f"kernelcup board final {board.name} --gpu {last.device}"
+    if last.ended_at is None:
+        since = f"{last.started_at:%Y-%m-%d %H:%M} UTC"
+        told = Conflict(f"A final of {board.name!r} on {last.device} is under way since {since}.")
+        told.add_note(f"{command}   (shows how far it is)")
+    else:
+        at = f"{last.ended_at:%Y-%m-%d %H:%M} UTC"
+        told = Conflict(f"Leaderboard {board.name!r} has had its final on {last.device}, on {at}.")
+        told.add_note(f"{command} --again   (holds another one)")
+    return told
 
 
 def _check(session: Session, board: Leaderboard, device: str, *, now: datetime) -> None:
