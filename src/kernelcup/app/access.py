@@ -54,6 +54,14 @@ def require(actor: Actor, scope: Scope, *, role: Role = Role.PARTICIPANT) -> Non
         )
 
 
+def account(actor: Actor, scope: Scope = Scope.SUBMIT) -> int:
+    """Return the user who acts for themselves. Raise as :func:`require`, and ``SignInNeeded`` for the operator."""
+    require(actor, scope)
+    if actor.user_id is None:
+        raise SignInNeeded("Name the user: the operator has no account for this.")
+    return actor.user_id
+
+
 def check_settings(actor: Actor, entry: Entry) -> None:
     """Raise unless the actor may change how their account is accessed.
 

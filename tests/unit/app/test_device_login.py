@@ -102,7 +102,7 @@ def test_only_a_person_lets_a_command_line_in(db) -> None:
     login = started(db)
     with pytest.raises(SignInNeeded):
         approve_device_login(db, NOBODY, login.user_code, approve=True, now=NOW)
-    with pytest.raises(InvalidValue):
+    with pytest.raises(SignInNeeded):
         approve_device_login(db, OPERATOR, login.user_code, approve=True, now=NOW)
     assert polls(db, login, 0) == ["pending"]
 

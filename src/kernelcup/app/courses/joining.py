@@ -15,10 +15,10 @@ from kernelcup.app.operation import operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import check_account_name
 from kernelcup.app.submissions.admission import check_author
-from kernelcup.domain import Actor, Role, Scope
+from kernelcup.domain import Actor, Role
 from kernelcup.domain.answers import Course, Invite
 from kernelcup.engine import Database, Session
-from kernelcup.errors import Conflict, SignInNeeded
+from kernelcup.errors import Conflict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,17 +39,15 @@ def join(db: Database, actor: Actor, code: Code, *, now: datetime) -> Joined:
         NotFound: The code does not exist.
         Conflict: Another user has used it, or its user was removed since.
     """
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise SignInNeeded("Name the user: the operator has no account to join with.")
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         check_author(session, actor, lock=True)
         found, targets = _opened(session, code)
-        if invites.claim(session, found.code, user_id=actor.user_id, now=now):
-            return _enter(session, found, targets, actor.user_id, now)
+        if invites.claim(session, found.code, user_id=user_id, now=now):
+            return _enter(session, found, targets, user_id, now)
         owner = invites.find(session, found.code)
-        left = [each for each in targets if stored.is_member(session, each.id, actor.user_id)]
-        if owner is None or owner.claimed_by_id != actor.user_id or not left:
+        left = [each for each in targets if stored.is_member(session, each.id, user_id)]
+        if owner is None or owner.claimed_by_id != user_id or not left:
             raise Conflict("This invite code was used already.")
         return _joined(session, left)
 

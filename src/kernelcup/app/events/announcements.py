@@ -12,7 +12,8 @@ from typing import Annotated
 from kernelcup.app import access
 from kernelcup.app.events.events import EventName, find_event, find_managed_event
 from kernelcup.app.events.queries import announcements as stored
-from kernelcup.app.events.queries import events, teams
+from kernelcup.app.events.queries import events
+from kernelcup.app.events.registration import check_registered
 from kernelcup.app.news.queries import news
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
@@ -20,7 +21,7 @@ from kernelcup.app.submissions.admission import check_author
 from kernelcup.domain import Actor, Leaderboard, NewsKind, Scope
 from kernelcup.domain.events import Event, Remark, Said
 from kernelcup.engine import Database, Session
-from kernelcup.errors import InvalidValue, NotFound, RateLimited, RegistrationNeeded, SignInNeeded
+from kernelcup.errors import InvalidValue, NotFound, RateLimited
 
 LONGEST = 2000
 MOST_SHOWN = 200
@@ -64,16 +65,12 @@ def ask(db: Database, actor: Actor, event: EventName, text: Text, *, now: dateti
         RegistrationNeeded: You are not registered.
         RateLimited: Too many of your questions wait for an answer.
     """
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise SignInNeeded("Name the user: the operator has no account to ask with.")
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         check_author(session, actor, lock=True)
         found = find_event(session, event, actor)
-        if found.registration and not teams.is_registered(session, found.id, actor.user_id):
-            raise RegistrationNeeded(
-                f"Register for {found.name!r} first: `kernelcup event register {found.name}`."
-            )
+        if found.registration:
+            check_registered(session, found, user_id)
         mine = _visible(session, found, actor)
         answered = {each.answer_to for each in mine}
         waiting = [each for each in mine if each.kind is Remark.QUESTION and each.id not in answered]

@@ -26,7 +26,7 @@ from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import has_invisible
 from kernelcup.app.submissions.admission import check_author
-from kernelcup.domain import Actor, Scope
+from kernelcup.domain import Actor
 from kernelcup.domain.events import Event, Registered, Team
 from kernelcup.engine import Database, Session
 from kernelcup.errors import (
@@ -36,7 +36,6 @@ from kernelcup.errors import (
     InvalidValue,
     NotFound,
     RegistrationNeeded,
-    SignInNeeded,
 )
 
 LONGEST_TEAM, LONGEST_ANSWER = 40, 500
@@ -78,7 +77,7 @@ def register(
         InvalidValue: The terms are not accepted, or an answer is missing or none of the choices.
         DeadlinePassed: The registration has ended.
     """
-    user_id = _user(actor)
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         check_author(session, actor, lock=True)
         found = find_event(session, event, actor)
@@ -101,7 +100,7 @@ def withdraw(db: Database, actor: Actor, event: EventName, *, now: datetime) -> 
         RegistrationNeeded: You are not registered.
         DeadlinePassed: Teams stay as they are by now.
     """
-    user_id = _user(actor)
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         boards = lock_boards(session, find_event(session, event, actor))
         found = _registered(session, event, actor, user_id)
@@ -143,7 +142,7 @@ def create_team(db: Database, actor: Actor, event: EventName, name: TeamName, *,
         Conflict: You are in a team, the name is taken, or the event has no teams.
         DeadlinePassed: Teams stay as they are by now.
     """
-    user_id = _user(actor)
+    user_id = access.account(actor)
     name = name.strip()
     if not name or not name.isprintable() or has_invisible(name):
         raise InvalidValue(f"Team name {name!r}: expected 1 to {LONGEST_TEAM} visible characters.")
@@ -174,7 +173,7 @@ def join_team(
         Conflict: You are in a team, or it is full.
         DeadlinePassed: Teams stay as they are by now.
     """
-    user_id = _user(actor)
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         boards = lock_boards(session, find_event(session, event, actor))
         found = _free(session, event, actor, user_id, now)
@@ -210,7 +209,7 @@ def leave_team(
         Forbidden: Only the captain may remove a member.
         DeadlinePassed: Teams stay as they are by now.
     """
-    own_id = _user(actor)
+    own_id = access.account(actor)
     with db.write(durable=True) as session:
         boards = lock_boards(session, find_event(session, event, actor))
         found = _registered(session, event, actor, own_id)
@@ -266,22 +265,20 @@ def _check_open(event: Event, now: datetime) -> None:
         )
 
 
-def _user(actor: Actor) -> int:
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise SignInNeeded("Name the user: the operator has no account to take part with.")
-    return actor.user_id
-
-
 def _registered(session: Session, name: str, actor: Actor, user_id: int) -> Event:
     """Return an event for which a user is registered, whom it locks."""
     check_author(session, actor, lock=True)
     found = find_event(session, name, actor)
-    if not teams.is_registered(session, found.id, user_id):
-        raise RegistrationNeeded(
-            f"Register for {found.name!r} first: `kernelcup event register {found.name}`."
-        )
+    check_registered(session, found, user_id)
     return found
+
+
+def check_registered(session: Session, event: Event, user_id: int) -> None:
+    """Raise ``RegistrationNeeded`` unless a user has registered for an event."""
+    if not teams.is_registered(session, event.id, user_id):
+        raise RegistrationNeeded(
+            f"Register for {event.name!r} first: `kernelcup event register {event.name}`."
+        )
 
 
 def _answers(event: Event, given: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from kernelcup.app.news.stream import Item
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.domain import Actor, Scope
 from kernelcup.engine import Database
-from kernelcup.errors import InvalidValue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +34,7 @@ def show_bell(db: Database, actor: Actor, *, limit: Limit = 50) -> Bell:
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
     """
-    user_id = _user(actor, Scope.READ)
+    user_id = access.account(actor, Scope.READ)
     with db.read() as session:
         seen = access.visible_boards(session, actor)
         ids = [each.id for each in seen]
@@ -62,7 +61,7 @@ def read_bell(
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
     """
-    user_id = _user(actor, Scope.SUBMIT)
+    user_id = access.account(actor)
     with db.write() as session:
         newest = news.newest_id(session)
         news.set_bell_read(session, user_id, newest if until is None else min(until, newest))
@@ -77,14 +76,14 @@ def set_bell(
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
     """
-    user_id = _user(actor, Scope.SUBMIT)
+    user_id = access.account(actor)
     with db.write() as session:
         news.set_bell_wanted(session, user_id, wanted)
 
 
 def unread(db: Database, actor: Actor) -> int | None:
     """Return how much of the bell a user has not read, None for one who does without it."""
-    user_id = _user(actor, Scope.READ)
+    user_id = access.account(actor, Scope.READ)
     with db.read() as session:
         state = news.bell_state(session, user_id)
         if not state.wanted:
@@ -101,10 +100,3 @@ def concerned(db: Database, after_id: int | None) -> tuple[int, dict[int | None,
     with db.read() as session:
         newest = news.newest_id(session)
         return newest, {} if after_id is None else news.concerned(session, after_id=after_id)
-
-
-def _user(actor: Actor, scope: Scope) -> int:
-    access.require(actor, scope)
-    if actor.user_id is None:
-        raise InvalidValue("Only a user has a bell; sign in as one.")
-    return actor.user_id

@@ -66,14 +66,11 @@ def set_direct_messages(
 
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
-        InvalidValue: The actor is not a user.
     """
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise InvalidValue("Only a user gets direct messages; sign in as one.")
+    user_id = access.account(actor)
     with db.write() as session:
-        users.set_direct_messages(session, actor.user_id, wanted)
-        return _seen_by(actor, _got(session, actor.user_id))
+        users.set_direct_messages(session, user_id, wanted)
+        return _seen_by(actor, _got(session, user_id))
 
 
 @operation("GET", "/users/{name}", subject="users")

@@ -116,9 +116,7 @@ def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
         NotFound: No sign-in with that code is pending.
     """
-    access.require(actor, Scope.READ)
-    if actor.user_id is None:
-        raise InvalidValue("Only a user can sign a command line in; sign in as one.")
+    user_id = access.account(actor, Scope.READ)
     code = secret_values.read_code(user_code)
     with db.write() as session:
         pending = one_time_codes.find_pending(session, code, now=now)
@@ -130,7 +128,7 @@ def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve:
             granted = pending.scopes & actor.scopes & scopes_of(actor.role)
             if not granted:
                 raise ScopeMissing("You have none of the rights that this client asks for.")
-            decided = one_time_codes.approve(session, code, user_id=actor.user_id, scopes=granted, now=now)
+            decided = one_time_codes.approve(session, code, user_id=user_id, scopes=granted, now=now)
         if not decided:
             raise _no_code()
 

@@ -30,9 +30,9 @@ from kernelcup.app.rules.limits import check_limits
 from kernelcup.app.submissions import admission
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.domain import Actor, Device, JobState, Leaderboard, Ruling, Run, Scope, Submission
+from kernelcup.domain import Actor, Device, JobState, Leaderboard, Ruling, Run, Submission
 from kernelcup.engine import Database, Session
-from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound
 from kernelcup.reporting.phrases import binaries_text, duel_sentence
 from kernelcup_harness.protocol import (
     DuelResult,
@@ -107,9 +107,7 @@ def start(
         InvalidValue: They are of different leaderboards, are the same, or cannot be compared.
         DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any submission.
     """
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise SignInNeeded("A comparison belongs to the user who asks for it: sign in first.")
+    user_id = access.account(actor)
     with db.write(durable=True) as session:
         _, board = _find(session, actor, first)
         submissions.share_board(session, board.name)
@@ -125,7 +123,7 @@ def start(
         check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
         one, other = _in_order(session, actor, board, chosen, one, other)
         made, _ = duels.queue(
-            session, board=board, user_id=actor.user_id, first=one.id, second=other.id, device=chosen, now=now
+            session, board=board, user_id=user_id, first=one.id, second=other.id, device=chosen, now=now
         )
     return show(db, made, viewer=actor)
 

@@ -21,7 +21,7 @@ from kernelcup.app.submissions import admission
 from kernelcup.app.submissions.admission import NewSubmission, admit, check_author, check_open
 from kernelcup.app.submissions.directives import find_entry, near_misses, parse_directives
 from kernelcup.app.submissions.queries import events, submissions
-from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, Role, Scope, Submission
+from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, Role, Submission
 from kernelcup.engine import Database, Session
 from kernelcup.errors import (
     IdempotencyMismatch,
@@ -269,9 +269,7 @@ def read_tree(file_name: str, content: bytes) -> SourceTree:
 def _check_person(user: str | Actor) -> str:
     if not isinstance(user, Actor):
         return check_user_name(user)
-    access.require(user, Scope.SUBMIT)
-    if user.user_id is None:
-        raise SignInNeeded("Name the user: the operator has no account to submit with.")
+    access.account(user)
     return user.name
 
 
