@@ -209,7 +209,7 @@ def test_of_two_that_begin_a_final_at_once_one_begins_it(judging) -> None:
 def test_a_second_final_is_refused_while_one_is_under_way(judging, again) -> None:
     enter(judging, 1000, 1010)
     begun = start(judging)
-    with pytest.raises(Conflict, match="'double' on H100 is under way since") as refused:
+    with pytest.raises(Conflict, match="holds its final on H100 since") as refused:
         start(judging, again=again)
     assert refused.value.__notes__ == ["kernelcup board final double --gpu H100   (shows how far it is)"]
     assert shown(judging) == begun

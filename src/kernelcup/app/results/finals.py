@@ -153,15 +153,13 @@ def go_on_after(session: Session, job_id: int, *, now: datetime) -> None:
 
 
 def _held_already(board: Leaderboard, last: stored.StoredFinal) -> Conflict:
-    command = f"kernelcup board final {board.name} --gpu {last.device}"
     if last.ended_at is None:
-        since = f"{last.started_at:%Y-%m-%d %H:%M} UTC"
-        told = Conflict(f"A final of {board.name!r} on {last.device} is under way since {since}.")
-        told.add_note(f"{command}   (shows how far it is)")
+        state, then = f"holds its final on {last.device} since {last.started_at:%Y-%m-%d %H:%M}", ""
     else:
-        at = f"{last.ended_at:%Y-%m-%d %H:%M} UTC"
-        told = Conflict(f"Leaderboard {board.name!r} has had its final on {last.device}, on {at}.")
-        told.add_note(f"{command} --again   (holds another one)")
+        state, then = f"has had its final on {last.device}, on {last.ended_at:%Y-%m-%d %H:%M}", " --again"
+    told = Conflict(f"Leaderboard {board.name!r} {state} UTC.")
+    does = "holds another one" if then else "shows how far it is"
+    told.add_note(f"kernelcup board final {board.name} --gpu {last.device}{then}   ({does})")
     return told
 
 

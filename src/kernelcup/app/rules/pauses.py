@@ -87,14 +87,7 @@ def pause(
         if kind is PauseScope.DEVICE and known_devices is not None:
             shown = _known_device(session, key, known_devices, now)
         pauses.put(session, Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name))
-        audit_log.record(
-            session,
-            actor,
-            f"{_KIND.get(kind, kind.value)}.pause",
-            _audited(kind, shown),
-            {"reason": reason},
-            now,
-        )
+        _record(session, actor, "pause", kind, shown, {"reason": reason}, now)
 
 
 @operation("DELETE", "/pauses/{scope}/{key}", subject="rules")
@@ -108,9 +101,7 @@ def unpause(db: Database, actor: Actor, *, scope: What, key: Key = "", now: date
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):
             raise NotFound(f"{_subject(kind, shown)} is not paused.")
-        audit_log.record(
-            session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now
-        )
+        _record(session, actor, "unpause", kind, shown, {}, now)
 
 
 @dataclass(frozen=True)
@@ -169,14 +160,19 @@ def _known_device(session: Session, name: str, configured: Sequence[Device], now
     return known[name.lower()]
 
 
-_KIND = {PauseScope.LEADERBOARD: "board"}
-"""The word for it in actions of the audit log, as in ``board.update``."""
-
-
 def _subject(kind: PauseScope, key: str) -> str:
     names = {PauseScope.SERVICE: "The service", PauseScope.LEADERBOARD: f"Leaderboard {key!r}"}
     return names.get(kind, f"The device {key}")
 
 
-def _audited(kind: PauseScope, key: str) -> str:
-    return {PauseScope.SERVICE: "service", PauseScope.LEADERBOARD: f"board:{key}"}.get(kind, f"device:{key}")
+def _record(
+    session: Session,
+    actor: Actor,
+    what: str,
+    kind: PauseScope,
+    key: str,
+    detail: dict[str, str],
+    now: datetime,
+) -> None:
+    word = "board" if kind is PauseScope.LEADERBOARD else kind.value  # as in ``board.update``
+    audit_log.record(session, actor, f"{word}.{what}", f"{word}:{key}" if key else word, detail, now)
