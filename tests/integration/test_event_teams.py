@@ -23,6 +23,7 @@ from kernelcup.app.events.registration import (
     withdraw,
 )
 from kernelcup.app.events.settings import EventChanges
+from kernelcup.app.news import bell
 from kernelcup.app.people.accounts import ban, unban
 from kernelcup.app.personal_data import delete_account
 from kernelcup.app.results import freezes, table
@@ -32,7 +33,7 @@ from kernelcup.app.results.standings import personal_best, standings
 from kernelcup.app.rules import limits
 from kernelcup.app.submissions.submit import check_may_submit
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, Role
+from kernelcup.domain import NOBODY, OPERATOR, NewsKind, Role
 from kernelcup.domain.events import Team
 from kernelcup.errors import (
     Conflict,
@@ -183,6 +184,16 @@ def test_a_deleted_captain_hands_on_to_who_registered_first(db, judging, clock) 
     leave_team(db, zoe, "spring", member="cyn", now=clock())
     leave_team(db, zoe, "spring", now=clock())
     assert list_teams(db, OPERATOR, "spring") == [Team(name="Owls", captain="bob", members=["bob"])]
+
+
+def test_who_is_captain_now_is_told_that_the_team_is_overtaken(db, judging, clock) -> None:
+    _, bob = pair(db, clock)
+    enter(db, "cyn")
+    judging.judge(1000, "ada")
+    gone(db, "ada", clock)
+    judging.judge(500, "cyn")
+    told = [each.kind for each in bell.show_bell(db, bob).items]
+    assert NewsKind.OVERTAKEN in told
 
 
 def test_a_banned_captain_is_captain_again_after_the_ban(db, judging, clock) -> None:

@@ -53,7 +53,7 @@ def announce(db: Database, actor: Actor, event: EventName, text: Text, *, now: d
     with db.write(durable=True) as session:
         found = find_managed_event(session, event, actor)
         number = _insert(session, found, Remark.ANNOUNCEMENT, text, actor, now=now)
-        _tell_all(session, found, number, text.strip(), now)
+        _tell(session, found, NewsKind.ANNOUNCEMENT, number, text.strip(), now)
         audit_log.record(session, actor, "event.announce", f"event:{found.name}", {"id": number}, now)
 
 
@@ -77,7 +77,7 @@ def ask(db: Database, actor: Actor, event: EventName, text: Text, *, now: dateti
         if len([each for each in waiting if each.user == actor.name]) >= MOST_OPEN:
             raise RateLimited(f"{MOST_OPEN} of your questions wait for an answer.", retry_after_s=3600)
         number = _insert(session, found, Remark.QUESTION, text, actor, now=now)
-        _tell_one(session, found, NewsKind.QUESTION, number, text.strip(), found.creator_id, now)
+        _tell(session, found, NewsKind.QUESTION, number, text.strip(), now, found.creator_id)
 
 
 @operation(
@@ -108,9 +108,9 @@ def answer(
         to = None if to_all else asked.author_id
         number = _insert(session, found, Remark.ANSWER, text, actor, answer_to=asked.id, to=to, now=now)
         if to_all:
-            _tell_all(session, found, number, f"{asked.text} — {text.strip()}", now)
+            _tell(session, found, NewsKind.ANNOUNCEMENT, number, f"{asked.text} — {text.strip()}", now)
         elif to is not None:
-            _tell_one(session, found, NewsKind.ANSWER, number, text.strip(), to, now)
+            _tell(session, found, NewsKind.ANSWER, number, text.strip(), now, to)
 
 
 def _visible(session: Session, event: Event, viewer: Actor) -> list[Said]:
@@ -144,34 +144,25 @@ def _insert(
     )
 
 
-def _tell_all(session: Session, event: Event, number: int, text: str, now: datetime) -> None:
-    for board_id in events.board_ids(session, event.id):
-        news.add(session, _fact(event, NewsKind.ANNOUNCEMENT, number, board_id, text, now), now)
-
-
-def _tell_one(
-    session: Session, event: Event, kind: NewsKind, number: int, text: str, recipient_id: int, now: datetime
-) -> None:
-    # News belong to a leaderboard; without one the event's page alone has it.
-    for board_id in events.board_ids(session, event.id)[:1]:
-        news.add(session, _fact(event, kind, number, board_id, text, now, recipient_id), now)
-
-
-def _fact(
+def _tell(
+    session: Session,
     event: Event,
     kind: NewsKind,
     number: int,
-    board_id: int,
     text: str,
     now: datetime,
-    recipient_id: int | None = None,
-) -> news.Fact:
+    to: int | None = None,
+) -> None:
+    """Make news for all of each leaderboard, or for one user. An event without a leaderboard has its page alone."""
     what = {NewsKind.QUESTION: "a question: ", NewsKind.ANSWER: "the answer to your question: "}.get(kind, "")
-    return news.Fact(
-        key=f"{kind.value}:{number}:{board_id}",
-        kind=kind,
-        at=now,
-        board_id=board_id,
-        recipient_id=recipient_id,
-        text=f"{event.shown_title}: {what}{text}",
-    )
+    known = events.board_ids(session, event.id)
+    for board_id in known if to is None else known[:1]:
+        fact = news.Fact(
+            key=f"{kind.value}:{number}:{board_id}",
+            kind=kind,
+            at=now,
+            board_id=board_id,
+            recipient_id=to,
+            text=f"{event.shown_title}: {what}{text}",
+        )
+        news.add(session, fact, now)

@@ -127,7 +127,7 @@ def _noted(session: Session, before: Before, now: datetime) -> list[Fact]:
     for at in range(place + 1, len(top)):
         stood_ahead = before.order is None or top[at].entry.order < before.order
         if stood_ahead and ranks[at] > ranks[place]:
-            facts.append(_overtaken(board, device, by=top[place], whom=top[at], now=now))
+            facts.append(_overtaken(session, board, device, by=top[place], whom=top[at], now=now))
     return facts
 
 
@@ -141,7 +141,7 @@ def choose_all(session: Session, board: Leaderboard, now: datetime) -> None:
         after = _submissions(session, board, device)
         for user_id, submission_id in places.items():
             if user_id not in after:
-                news.add(session, _rank_lost(board, device, user_id, submission_id, now), now)
+                news.add(session, _rank_lost(session, board, device, user_id, submission_id, now), now)
 
 
 def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
@@ -206,7 +206,7 @@ def _unveil_first(session: Session, board: Leaderboard, device: str, host_class:
     )
     news.add(session, _first_place(before, top[0], ranks, now), now)
     if shown:
-        news.add(session, _overtaken(board, device, by=top[0], whom=shown[0], now=now), now)
+        news.add(session, _overtaken(session, board, device, by=top[0], whom=shown[0], now=now), now)
 
 
 def _led(before: Before) -> bool:
@@ -230,7 +230,9 @@ def _first_place(before: Before, first: Ranked, ranks: Sequence[int], now: datet
     )
 
 
-def _overtaken(board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now: datetime) -> Fact:
+def _overtaken(
+    session: Session, board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now: datetime
+) -> Fact:
     pair = f"{by.entry.submission_id}:{whom.entry.submission_id}"
     return Fact(
         key=f"overtaken:{board.id}:{device}:{pair}:{now.isoformat()}",
@@ -243,11 +245,13 @@ def _overtaken(board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now
         score_s=by.entry.score_s,
         speedup=by.entry.score.speedup,
         other_id=whom.user_id,
-        recipient_id=whom.user_id,
+        recipient_id=teams.reader(session, board.id, whom.user_id) if board.event else whom.user_id,
     )
 
 
-def _rank_lost(board: Leaderboard, device: str, user_id: int, submission_id: int, now: datetime) -> Fact:
+def _rank_lost(
+    session: Session, board: Leaderboard, device: str, user_id: int, submission_id: int, now: datetime
+) -> Fact:
     return Fact(
         key=f"lost:{board.id}:{device}:{submission_id}:{now.isoformat()}",
         kind=NewsKind.RANK_LOST,
@@ -256,7 +260,7 @@ def _rank_lost(board: Leaderboard, device: str, user_id: int, submission_id: int
         device=device,
         submission_id=submission_id,
         other_id=user_id,
-        recipient_id=user_id,
+        recipient_id=teams.reader(session, board.id, user_id) if board.event else user_id,
     )
 
 

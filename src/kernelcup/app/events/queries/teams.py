@@ -189,6 +189,15 @@ def members(session: Session, team_id: int) -> dict[int, str]:
     return dict(session.execute(query).all())
 
 
+def reader(session: Session, board_id: int, user_id: int) -> int:
+    """Return who is told what concerns a competitor of a leaderboard: the captain of their team, or they themselves."""
+    mine = select(RegistrationRow.team_id).join(
+        LeaderboardRow, LeaderboardRow.event_id == RegistrationRow.event_id
+    )
+    team_id = session.scalar(mine.where(LeaderboardRow.id == board_id, RegistrationRow.user_id == user_id))
+    return user_id if team_id is None else next(iter(members(session, team_id)))
+
+
 def shown(session: Session, team: StoredTeam, code: str = "") -> Team:
     """Return a team with the names of its members."""
     names = list(members(session, team.id).values())
