@@ -37,6 +37,9 @@ def test_a_final_is_begun_and_its_order_shown(client, db, grace, entered) -> Non
     assert made.status_code == 201, made.text
     body = made.json()
     assert (body["entries"], body["waiting"], body["places"], body["ended_at"]) == (2, 3, [], None)
+    second = client.post(PATH, json={"again": True}, headers=grace.headers)
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "conflict")
+    assert client.get(PATH).json() == body
     hold(db, "double", "H100", TIMES, NOW)
     done = client.get(PATH, params={"device": "H100"}).json()
     assert [(each["place"], each["user"], each["rank"]) for each in done["places"]] == [

@@ -87,7 +87,7 @@ def pause(
         if kind is PauseScope.DEVICE and known_devices is not None:
             shown = _known_device(session, key, known_devices, now)
         pauses.put(session, Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name))
-        _record(session, actor, "pause", kind, shown, {"reason": reason}, now)
+        _record(session, actor, kind, shown, "pause", {"reason": reason}, now)
 
 
 @operation("DELETE", "/pauses/{scope}/{key}", subject="rules")
@@ -101,7 +101,7 @@ def unpause(db: Database, actor: Actor, *, scope: What, key: Key = "", now: date
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):
             raise NotFound(f"{_subject(kind, shown)} is not paused.")
-        _record(session, actor, "unpause", kind, shown, {}, now)
+        _record(session, actor, kind, shown, "unpause", {}, now)
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def _subject(kind: PauseScope, key: str) -> str:
 def _record(
     session: Session,
     actor: Actor,
-    what: str,
     kind: PauseScope,
     key: str,
+    what: str,
     detail: dict[str, str],
     now: datetime,
 ) -> None:
