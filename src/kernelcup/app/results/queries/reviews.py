@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, not_, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ruling import without
-from kernelcup.domain import ASIDE, Ruling
+from kernelcup.domain import Ruling, Submission
 from kernelcup.domain.answers import Review
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 
-SAME_CODE = "same_code_as"
-"""In the evidence of a review: the review of equal code whose decision it follows."""
+RELEASED = "released"
+RULE = "kernelcup"
+"""The opener of a review that a rule opened."""
 
 
 def insert(
@@ -56,23 +57,40 @@ def of_job(session: Session, job_id: int) -> list[Review]:
     return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
 
 
-def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
-    """Return the last decided review of a code on a leaderboard, by any user, None if there is none."""
+def last_of_code(session: Session, submission: Submission) -> Review | None:
+    """Return the review in which a person speaks of a code on a leaderboard, of any user; None if there is none.
+
+    One that a person opened and that waits comes before the last decision.
+    """
     # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
-    same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
-    query = _reviews().where(*same, ReviewRow.decision.is_not(None))
-    found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
+    same = (
+        ReviewRow.code_hash == submission.code_hash,
+        SubmissionRow.leaderboard_id == submission.leaderboard_id,
+    )
+    waits = ReviewRow.decision.is_(None)
+    query = _reviews().where(*same, or_(not_(waits), ReviewRow.opened_by != RULE))
+    found = _load(
+        session, query.order_by(waits.desc(), ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1)
+    )
     return found[0] if found else None
 
 
-def copies(session: Session, review_id: int) -> list[Review]:
-    """Return the open reviews of results that are held because their code equals that of another review."""
-    same = ReviewRow.evidence[SAME_CODE].as_integer() == review_id
-    return _load(session, _reviews().where(same, ReviewRow.decision.is_(None)).order_by(ReviewRow.id))
+def of_equal_code(session: Session, review_id: int, decided_at: datetime | None) -> list[Review]:
+    """Return the other reviews of a review's code on its leaderboard that were decided then, None: not yet."""
+    own = (
+        _reviews()
+        .where(ReviewRow.id == review_id)
+        .with_only_columns(ReviewRow.code_hash, SubmissionRow.leaderboard_id)
+        .subquery()
+    )
+    query = _reviews().join(own, own.c.code_hash == ReviewRow.code_hash)
+    same = SubmissionRow.leaderboard_id == own.c.leaderboard_id
+    others = (ReviewRow.decided_at == decided_at, ReviewRow.id != review_id)
+    return _load(session, query.where(same, *others).order_by(ReviewRow.id))
 
 
-def shown_copies(session: Session, job_id: int) -> list[int]:
-    """Return the jobs whose results have the code of another job's on its leaderboard, and are not put aside."""
+def same_code(session: Session, job_id: int, *but: Ruling) -> list[int]:
+    """Return the jobs with other results of a job's code on its leaderboard, without those of some rulings."""
     own = (
         select(SubmissionRow.code_hash, SubmissionRow.leaderboard_id)
         .join(JobRow, JobRow.submission_id == SubmissionRow.id)
@@ -86,7 +104,7 @@ def shown_copies(session: Session, job_id: int) -> list[int]:
         .join(RunRow, RunRow.job_id == JobRow.id)
         .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
         .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .where(without(*but, Ruling.REPLACED, Ruling.NO_TIME))
         .order_by(JobRow.id)
     )
     return list(session.scalars(query))
@@ -153,6 +171,7 @@ def _load(session: Session, query: Select[ReviewRow, int, str, str, str, float |
             device=device,
             user=user,
             score_s=score_s,
+            same_code=[],
         )
         for row, submission_id, board, device, user, score_s in session.execute(query)
     ]
