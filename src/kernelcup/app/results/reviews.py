@@ -7,7 +7,6 @@ all results of equal code on the leaderboard, see :func:`_of_code`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,7 +19,7 @@ from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
-from kernelcup.app.results.queries import reviews, runs
+from kernelcup.app.results.queries import reviews, ruling, runs
 from kernelcup.app.results.queries.reviews import RELEASED, RULE
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions import review_evidence as evidence_of
@@ -42,7 +41,7 @@ ReviewId = Annotated[int, Given(metavar="ID", least=1, help="Number of the revie
 def _decision(text: str, _now: datetime) -> str:
     word = text.lower()
     if word not in (RELEASED, REJECTED):
-        raise InvalidValue(f"{text}: expected released or rejected")
+        raise InvalidValue(f"Decision {text!r}: expected released or rejected.")
     return word
 
 
@@ -74,14 +73,14 @@ def quarantine(
         run = runs.counted(session, [job_id]).get(job_id)
         if run is None:
             raise Conflict(f"Job {job_id} has no result yet to review.")
-        if any(review.decision is None for review in reviews.of_job(session, job_id)):
+        if ruling.are_held([job]):
             raise Conflict(f"A review of job {job_id} is open already.")
-        jobs.lock(session, reviews.same_code(session, job_id))
+        jobs.lock(session, reviews.jobs_of_code(session, submission))
         boards.lock(session, board.name)
         held = Held(reason=reason, evidence=evidence or {})
         review_id = _hold(session, job, run, submission, held, by=actor.name, now=now)
         # Those that were rejected are looked at again, too.
-        _hold_others(session, job_id, Ruling.HELD, now=now)
+        _hold_others(session, submission, Ruling.HELD, now=now)
         detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
         audit_log.record(session, actor, "review.open", f"board:{board.name}", detail, now)
         return _find(session, review_id)
@@ -165,13 +164,13 @@ def decide(
         InvalidValue: The decision is unknown.
         Conflict: It was already decided. A rejected result can be quarantined again, for another review.
     """
-    if decision not in (RELEASED, REJECTED):
-        raise InvalidValue(f"Decision {decision!r}: expected {RELEASED!r} or {REJECTED!r}.")
+    decision = _decision(decision, now)
     with db.write(durable=True) as session:
-        job_id = _find(session, review_id).job_id
-        board = _check_inspects(session, actor, _find(session, review_id))
+        review = _find(session, review_id)
+        board = _check_inspects(session, actor, review)
         access.require(actor, Scope.MANAGE)
-        jobs.lock(session, [job_id, *reviews.same_code(session, job_id)])
+        submission = submissions.get(session, review.submission_id)
+        jobs.lock(session, [review.job_id, *reviews.jobs_of_code(session, submission)])
         boards.lock(session, board.name)
         # Read again: another person may have decided meanwhile, or deleted the submission.
         review = _find(session, review_id)
@@ -180,8 +179,8 @@ def decide(
         store = partial(reviews.decide, session, decision=decision, by=actor.name, note=note, now=now)
         store(review_id)
         if decision == REJECTED:
-            _hold_others(session, job_id, *ASIDE, now=now)
-        found = reviews.of_equal_code(session, review_id, None)
+            _hold_others(session, submission, *ASIDE, now=now)
+        found = reviews.of_equal_code(session, submission, None)
         others = [each for each in found if _follows(each, review, decision)]
         for each in others:
             store(each.id)
@@ -189,7 +188,7 @@ def decide(
             events.record(session, each.submission_id, decision, {}, each.job_id, now)
             _settle(session, board, each, decision, now=now)
         done = _find(session, review_id)
-        detail = {"review": review_id, "job": job_id, "submission": done.submission_id, "decision": decision}
+        detail = {"review": review_id, "job": done.job_id, "submission": submission.id, "decision": decision}
         detail |= {"copies": done.same_code} if done.same_code else {}
         audit_log.record(
             session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now
@@ -222,20 +221,16 @@ def flags(
 
 def hold(session: Session, stored: Stored) -> None:
     """Put a result aside that a rule wants reviewed, and open its review."""
-    job, held = stored.job, stored.held
-    if held is None:
-        return
-    jobs.quarantine(session, job.id, reason=held.reason)
-    _open(session, job, stored.run, by=RULE, reason=held.reason, evidence=held.evidence, now=stored.now)
+    if stored.held is not None:
+        _open(session, stored.job, stored.run, stored.held, by=RULE, now=stored.now)
 
 
 def _hold(
     session: Session, job: Job, run: Run, submission: Submission, held: Held, *, by: str, now: datetime
 ) -> int:
     """Put a result aside until a person decides, and return the number of its review."""
-    jobs.quarantine(session, job.id, reason=held.reason)
     kept = {**evidence_of.figures(run.report), **held.evidence}
-    review_id = _open(session, job, run, by=by, reason=held.reason, evidence=kept, now=now)
+    review_id = _open(session, job, run, replace(held, evidence=kept), by=by, now=now)
     _choose_best(session, job, submission, now=now)
     if job.state in OPEN:
         events.record_end(session, submission.id, now)
@@ -259,13 +254,13 @@ def _of_code(session: Session, submission: Submission) -> Held | None:
     )
 
 
-def _hold_others(session: Session, job_id: int, *but: Ruling, now: datetime) -> None:
-    """Ask again of the other results of equal code, without those of some rulings, what holds about it."""
-    found = reviews.same_code(session, job_id, *but)
+def _hold_others(session: Session, same: Submission, *but: Ruling, now: datetime) -> None:
+    """Ask again of the results of a code, without those of some rulings, what holds about it."""
+    found = reviews.jobs_of_code(session, same, *but)
     done = runs.counted(session, found)
     for job in jobs.lock(session, found):
-        submission, run = submissions.find(session, job.submission_id), done.get(job.id)
-        if submission is not None and run is not None and (held := _of_code(session, submission)) is not None:
+        submission, run = submissions.get(session, job.submission_id), done.get(job.id)
+        if run is not None and (held := _of_code(session, submission)) is not None:
             _hold(session, job, run, submission, held, by=RULE, now=now)
 
 
@@ -284,9 +279,8 @@ def _settle(session: Session, board: Leaderboard, review: Review, decision: str,
         jobs.reject(session, review.job_id)
         return
     jobs.release(session, review.job_id)
-    submission, run = submissions.find(session, review.submission_id), runs.find(session, review.run_id)
+    submission, run = submissions.get(session, review.submission_id), runs.find(session, review.run_id)
     (job,) = jobs.lock(session, [review.job_id])
-    assert submission is not None
     assert run is not None
     if (held := _of_code(session, submission)) is not None:  # its measurement is sound, its code in doubt
         _hold(session, job, run, submission, held, by=RULE, now=now)
@@ -312,13 +306,13 @@ def _screened(session: Session, job: Job, board: Leaderboard) -> Held | None:
     return Held(reason=reason, evidence={"tags": tags, "lines": lines})
 
 
-def _open(
-    session: Session, job: Job, run: Run, *, by: str, reason: str, evidence: Mapping[str, Any], now: datetime
-) -> int:
+def _open(session: Session, job: Job, run: Run, held: Held, *, by: str, now: datetime) -> int:
+    jobs.quarantine(session, job.id, reason=held.reason)
+    numbers = {"job_id": job.id, "run_id": run.id}
     review_id = reviews.insert(
-        session, job_id=job.id, run_id=run.id, opened_by=by, reason=reason, evidence=evidence, now=now
+        session, **numbers, opened_by=by, reason=held.reason, evidence=held.evidence, now=now
     )
-    events.record(session, job.submission_id, "quarantined", {"reason": reason}, job.id, now)
+    events.record(session, job.submission_id, "quarantined", {"reason": held.reason}, job.id, now)
     return review_id
 
 
@@ -330,10 +324,8 @@ def _choose_best(session: Session, job: Job, submission: Submission, *, now: dat
 def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:
     locked = jobs.lock(session, [job_id])
     submission = submissions.find(session, locked[0].submission_id) if locked else None
-    if submission is None:
-        raise NotFound(f"There is no job {job_id}.")
-    board = find_board(session, submission.leaderboard)
-    if not access.sees_board(session, actor, board):
+    board = None if submission is None else find_board(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, actor, board):
         raise NotFound(f"There is no job {job_id}.")  # do not reveal a members-only leaderboard's name
     access.check_manages_board(session, actor, board)
     return locked[0], submission, board
@@ -343,7 +335,8 @@ def _find(session: Session, review_id: int) -> Review:
     review = reviews.find(session, review_id)
     if review is None:
         raise NotFound(f"There is no review {review_id}.")
-    found = reviews.of_equal_code(session, review_id, review.decided_at)
+    submission = submissions.get(session, review.submission_id)
+    found = reviews.of_equal_code(session, submission, review.decided_at)
     return replace(review, same_code=sorted({each.submission_id for each in found} - {review.submission_id}))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, not_, or_, select
+from sqlalchemy import ColumnElement, Select, not_, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ruling import without
@@ -52,62 +52,43 @@ def find(session: Session, review_id: int) -> Review | None:
     return found[0] if found else None
 
 
-def of_job(session: Session, job_id: int) -> list[Review]:
-    """Return the reviews of a job, oldest first."""
-    return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
-
-
 def last_of_code(session: Session, submission: Submission) -> Review | None:
     """Return the review in which a person speaks of a code on a leaderboard, of any user; None if there is none.
 
     One that a person opened and that waits comes before the last decision.
     """
     # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
-    same = (
-        ReviewRow.code_hash == submission.code_hash,
-        SubmissionRow.leaderboard_id == submission.leaderboard_id,
-    )
     waits = ReviewRow.decision.is_(None)
-    query = _reviews().where(*same, or_(not_(waits), ReviewRow.opened_by != RULE))
+    query = _reviews().where(
+        *_same(submission, ReviewRow.code_hash), or_(not_(waits), ReviewRow.opened_by != RULE)
+    )
     found = _load(
         session, query.order_by(waits.desc(), ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1)
     )
     return found[0] if found else None
 
 
-def of_equal_code(session: Session, review_id: int, decided_at: datetime | None) -> list[Review]:
-    """Return the other reviews of a review's code on its leaderboard that were decided then, None: not yet."""
-    own = (
-        _reviews()
-        .where(ReviewRow.id == review_id)
-        .with_only_columns(ReviewRow.code_hash, SubmissionRow.leaderboard_id)
-        .subquery()
-    )
-    query = _reviews().join(own, own.c.code_hash == ReviewRow.code_hash)
-    same = SubmissionRow.leaderboard_id == own.c.leaderboard_id
-    others = (ReviewRow.decided_at == decided_at, ReviewRow.id != review_id)
-    return _load(session, query.where(same, *others).order_by(ReviewRow.id))
+def of_equal_code(session: Session, submission: Submission, decided_at: datetime | None) -> list[Review]:
+    """Return the reviews of a code on its leaderboard that were decided at a time, None for those that are open."""
+    query = _reviews().where(*_same(submission, ReviewRow.code_hash), ReviewRow.decided_at == decided_at)
+    return _load(session, query.order_by(ReviewRow.id))
 
 
-def same_code(session: Session, job_id: int, *but: Ruling) -> list[int]:
-    """Return the jobs with other results of a job's code on its leaderboard, without those of some rulings."""
-    own = (
-        select(SubmissionRow.code_hash, SubmissionRow.leaderboard_id)
-        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .where(JobRow.id == job_id)
-        .subquery()
-    )
+def jobs_of_code(session: Session, submission: Submission, *but: Ruling) -> list[int]:
+    """Return the jobs with results of a code on its leaderboard, without those of some rulings."""
     query = (
         select(JobRow.id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .join(own, own.c.code_hash == SubmissionRow.code_hash)
         .join(RunRow, RunRow.job_id == JobRow.id)
-        .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
-        .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(*_same(submission, SubmissionRow.code_hash), JobRow.mode == Mode.LEADERBOARD.value)
         .where(without(*but, Ruling.REPLACED, Ruling.NO_TIME))
         .order_by(JobRow.id)
     )
     return list(session.scalars(query))
+
+
+def _same(submission: Submission, column: Any) -> tuple[ColumnElement[bool], ...]:
+    return column == submission.code_hash, SubmissionRow.leaderboard_id == submission.leaderboard_id
 
 
 def page(
