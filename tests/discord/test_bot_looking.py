@@ -13,6 +13,7 @@ from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze
+from kernelcup.app.results.reviews import quarantine
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, Visibility
 
@@ -185,6 +186,21 @@ async def test_somebody_sees_and_cancels_their_own_submission(stage: Stage, ada:
     assert show_submission(stage.db, 1).ended
     asked = await ask(stage, ada, "leaderboard show-personal", leaderboard_name="double")
     await asked.wait_text("cancelled")
+
+
+async def test_own_result_that_a_review_keeps_aside_is_not_listed_with_its_time(
+    stage: Stage, ada: Member
+) -> None:
+    script, options = ("k.py", SUBMISSION.encode()), {"leaderboard_name": "double", "gpu": "H100"}
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard submit ranked", options, script)
+    await asked.wait_text("Follow it in")
+    judge(stage)
+    asked = await ask(stage, ada, "leaderboard show-personal", leaderboard_name="double")
+    await asked.wait_text("ranked on H100: **1 µs**")
+    job, now = show_submission(stage.db, 1).jobs[0], stage.discord.clock.now()
+    quarantine(stage.db, OPERATOR, job.id, reason="odd", now=now)
+    asked = await ask(stage, ada, "leaderboard show-personal", leaderboard_name="double")
+    await asked.wait_text("ranked on H100: quarantined")
 
 
 async def test_there_is_help(stage: Stage, ada: Member) -> None:

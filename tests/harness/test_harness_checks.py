@@ -25,6 +25,7 @@ from kernelcup_harness.doubt import changes, near_twins
 from kernelcup_harness.doubt.near_twins import NearTwins
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
+from kernelcup_harness.ranks.leader import first
 from kernelcup_harness.wire import aliasing, records
 
 SECRET = bytes(32)
@@ -169,6 +170,82 @@ def test_a_dtype_that_the_checker_does_not_take_is_wrong_and_named(make_checks: 
     assert fault is not None
     assert fault.reason is Reason.DIFFERS
     assert "output has dtype torch.float64; expected torch.float32" in fault.text
+
+
+# Who says it
+
+MATCHED = """
+import torch
+from kernelcup.tasks.shared.utils import make_match_reference
+def generate_input(size, seed):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+def ref_kernel(data):
+    return data * 2
+matches = make_match_reference(ref_kernel)
+def check_implementation(data, output):
+    assert not (output == 7).any(), "seven"
+    return matches(data, output)
+"""
+MATCHED_IN_PLACE = MATCHED.replace("return data * 2", "data *= 2").replace(
+    "make_match_reference(ref_kernel)", "make_match_reference(lambda data: data * 2)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sample", "answer", "reason", "judge"),
+    [
+        (MATCHED, FIRST, lambda data: data * 2 + 1, Reason.DIFFERS, ""),
+        (
+            MATCHED,
+            TWIN,
+            lambda data: data * 2 + 1,
+            Reason.NEAR_TWIN,
+            "on an input that differs from an earlier one ",
+        ),
+        (
+            MATCHED,
+            SampleName(input=1),
+            lambda data: data * 2 + 1,
+            Reason.REPEATED,
+            "on an input that was answered ",
+        ),
+        (
+            MATCHED,
+            FIRST,
+            lambda data: (data + 1).double(),
+            Reason.DIFFERS,
+            "output has dtype torch.float64; ",
+        ),
+        (MATCHED, FIRST, lambda data: data * 1e30, Reason.RANGE, "far outside of "),
+        (MATCHED, FIRST, lambda data: data * 2 + torch.nan, Reason.DIFFERS, "NaN or infinite in output"),
+        (
+            MATCHED,
+            FIRST,
+            lambda data: data * 0 + 7,
+            Reason.DIFFERS,
+            "the checker cannot work with this output: ",
+        ),
+        (MATCHED_IN_PLACE, FIRST, lambda data: data, Reason.DIFFERS, "this task works in place: "),
+    ],
+    ids=["checker", "near_twin", "repeated", "dtype", "range", "nan", "checker_fails", "in_place"],
+)
+def test_words_of_the_judge_are_told_apart_from_the_lines_of_the_checker(
+    make_checks: Any, text: str, sample: SampleName, answer: Callable[[Any], Any], reason: Reason, judge: str
+) -> None:
+    checks = make_checks(text)
+    if reason is Reason.REPEATED:
+        data = checks.make_input(PLACE, sample)
+        assert checks.fault(PLACE, sample, data, Answer(output=data * 2)) is None
+    data = checks.make_input(PLACE, sample)
+    fault = checks.fault(PLACE, sample, data, Answer(output=answer(data.clone())))
+    assert (fault.reason, fault.mismatch is not None) == (reason, True)
+    own = fault.text.removesuffix(fault.quoted)
+    assert judge in own
+    assert bool(judge) is bool(own)
+    assert "elements are wrong" not in own
+    assert fault.quoted.startswith("output: ") or not fault.quoted
+    rank = first([None, fault])
+    assert rank.text.removesuffix(rank.quoted) == f"GPU rank 1: {own}"
 
 
 def test_what_would_broadcast_is_refused_before_the_checker_is_asked(make_checks: Any) -> None:

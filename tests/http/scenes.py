@@ -105,7 +105,7 @@ def play(db: Database, make_person: Any) -> dict[str, Any]:
     membership.make_invites(db, OPERATOR, ["closed"], count=2, label="class", now=NOW)
     make_submission(db, board="double")
     reviews.quarantine(db, OPERATOR, judge(db), reason="too fast", evidence={"ratio": 0.01}, now=NOW)
-    make_submission(db, board="double")
+    make_submission(db, board="double", content=SUBMISSION.encode() + b"# not a copy\n")
     judge(db)
     make_submission(db, board="double", mode=Mode.TEST)
     judge(db, failed_report())

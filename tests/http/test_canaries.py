@@ -127,7 +127,7 @@ def play(db: Database, person: Any) -> dict[str, Any]:
     )  # what its measurement found
     reviews.quarantine(db, OPERATOR, job, reason=REVIEW_REASON, evidence={"why": EVIDENCE}, now=NOW)
     for board in ("double", "closed"):
-        make_submission(db, board=board, content=code)
+        make_submission(db, board=board, content=code + f"# {board}\n".encode())  # no copy of what waits
         judge(db, report())
     make_submission(db, board="masked", user=REAL_NAME, content=code, file_name=f"{CODE}.py")
     judge(db, report())
@@ -139,9 +139,8 @@ def play(db: Database, person: Any) -> dict[str, Any]:
 def report(seed: str = SEED_OF_DONE) -> Any:
     """Return the report of an accepted ranked run that has a secret in all its places."""
     seen = make_case(1000.0)
-    hidden = make_case(
-        None, index=1, hidden=True, parameters={"size": 32, "seed": int(HIDDEN_CASE)}, message=HIDDEN_CASE
-    )
+    told = {"message": HIDDEN_CASE, "judge": HIDDEN_CASE}
+    hidden = make_case(None, index=1, hidden=True, parameters={"size": 32, "seed": int(HIDDEN_CASE)}, **told)
     figure = float(HIDDEN_CASE)
     finding = Finding(code="below_floor", text=f"it took {HIDDEN_CASE} ns", quarantines=True)
     audit = Audit(

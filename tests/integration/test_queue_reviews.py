@@ -369,6 +369,15 @@ def test_what_a_person_released_is_not_held_again(judging) -> None:
     assert judging.ranking() == [("ada", 1400)]
 
 
+def test_code_that_a_person_released_is_not_held_for_its_tags_when_another_user_sends_it(judging) -> None:
+    review_tags_of(judging, judging.judge(2000, content=FLAGGED))
+    judging.judge(1500, content=FLAGGED)
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    decide(judging, review, "released")
+    judging.judge(1400, "bob", content=FLAGGED)
+    assert judging.ranking() == [("bob", 1400), ("ada", 1500)]
+
+
 def test_creators_see_the_reviews_of_their_own_leaderboards(judging) -> None:
     review = quarantine(judging, judging.judge())
     grace = make_actor(judging.db, "grace", Role.CREATOR)

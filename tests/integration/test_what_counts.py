@@ -238,6 +238,69 @@ def test_a_rejection_reaches_copies_that_a_rule_did_not_hold(judging: Judging) -
     assert judging.ranking() == []
 
 
+def submit_same(judging: Judging, user: str, time_ns: float = 900) -> Submission:
+    return judging.judge(time_ns, user, content=b"# the same\n")
+
+
+@pytest.mark.parametrize(
+    ("decision", "state"), [("released", JobState.DONE), ("rejected", JobState.REJECTED)]
+)
+@pytest.mark.parametrize("decided", ["original", "copy"])
+def test_copy_that_arrives_while_a_person_looks_waits_and_is_decided_too(
+    judging, decision, state, decided
+) -> None:
+    original = submit_same(judging, "ada", 1000)
+    review = put_aside(judging, original)
+    copy, honest = submit_same(judging, "bob"), judging.judge(3000, "cyn")
+    assert [state_of(judging, each) for each in (copy, honest)] == [JobState.QUARANTINED, JobState.DONE]
+    assert judging.ranking() == [("cyn", 3000)]
+    assert judging.job(copy).reason == "its code is that of another result that a person put aside"
+
+    if decided == "copy":
+        review = reviews.open_reviews(judging.db, OPERATOR)[-1]
+    decide(judging, review, decision)
+    assert [state_of(judging, each) for each in (original, copy)] == [state] * 2
+    done = reviews.get_review(judging.db, OPERATOR, review.id)
+    assert {done.submission_id, *done.same_code} == {original.id, copy.id}
+    assert reviews.open_reviews(judging.db, OPERATOR) == []
+
+
+def test_rejected_copies_are_looked_at_again_and_released_together(judging: Judging) -> None:
+    first, second = submit_same(judging, "ada"), submit_same(judging, "bob", 1000)
+    decide(judging, put_aside(judging, first), "rejected")
+    review = put_aside(judging, first)
+    assert state_of(judging, second) is JobState.QUARANTINED
+    decide(judging, review, "released")
+    assert judging.ranking() == [("ada", 900), ("bob", 1000)]
+
+
+def test_released_code_does_not_release_a_measurement(judging: Judging) -> None:
+    measured, _ = flagged(judging)
+    code = get_code(judging.db, measured.id).text.encode()
+    decide(judging, put_aside(judging, judging.judge(900, "ada", content=code)), "released")
+    assert state_of(judging, measured) is JobState.QUARANTINED
+    assert judging.ranking() == [("ada", 900)]
+
+
+def test_released_measurement_waits_while_a_person_looks_at_its_code(judging: Judging) -> None:
+    measured, of_rule = flagged(judging)
+    code = get_code(judging.db, measured.id).text.encode()
+    of_person = put_aside(judging, judging.judge(900, "ada", content=code))
+    decide(judging, of_rule, "released")
+    assert judging.ranking() == []
+    decide(judging, of_person, "released")
+    assert [user for user, _ in judging.ranking()] == ["bob", "ada"]
+
+
+def test_docket_does_not_say_which_result_waits(judging: Judging) -> None:
+    original = submit_same(judging, "ada", 1000)
+    put_aside(judging, original)
+    submit_same(judging, "bob")
+    shown = docket.entries(judging.db, NOBODY)
+    assert len(shown) == 2
+    assert not any(str(original.id) in each.reason for each in shown)
+
+
 # All readers
 
 
@@ -471,6 +534,9 @@ def test_no_two_readers_disagree_over_random_lives(judging: Judging, seed: int, 
             rulings = ruling.of_submissions(session, list(lives.made), "H100")
         counts = {number for number, of in rulings.items() if of is Ruling.COUNTS}
         aside = {number for number, of in rulings.items() if of in ASIDE}
+        waiting = reviews.open_reviews(judging.db, OPERATOR)
+        held = {lives.made[each.submission_id].code_hash for each in waiting if each.opened_by != "kernelcup"}
+        assert held.isdisjoint(lives.made[each].code_hash for each in counts), (steps, rulings)
         best = show_summary(judging.db, lives.board).devices[0]
         places = places_of(lives, OPERATOR)
         first, *others = places.values()

@@ -145,10 +145,10 @@ def test_times_that_mean_nothing_are_said_to_and_compared_with_nothing() -> None
 
 
 def test_a_mismatch_shows_where_what_and_how_much() -> None:
-    report = failed_cases(
-        {"mismatch": MISMATCH, "message": "output['red']: 2 of 9 elements are wrong (22 %)"}
-    )
-    log, table = view.failure(report)
+    message = "output['red']: 2 of 9 elements are wrong (22 %)"
+    report = failed_cases({"mismatch": MISMATCH, "message": message, "judge": "", "reason": Reason.DIFFERS})
+    why, log, table = view.failure(report)
+    assert why == Line(text="The checker found the answer wrong.")
     assert isinstance(log, Log)
     assert log.text == "case 0 (size=1024, seed=2): "
     assert table == Table(
@@ -157,6 +157,24 @@ def test_a_mismatch_shows_where_what_and_how_much() -> None:
         columns=("position", "expected", "actual"),
         rows=(("[0, 1]", "1.5", "0"),),
         caption="an element counts as wrong where |actual - expected| > 1e-05",
+    )
+
+
+@pytest.mark.parametrize(
+    ("judge", "shown"),
+    [
+        ("on an input\nthat differs: ", "on an input\nthat differs"),
+        (None, "on an input that differs: output: 2 of 9 elements are wrong"),  # a report of 0.1.0
+    ],
+)
+def test_table_replaces_the_checkers_lines_and_no_words_of_the_judge(judge: str | None, shown: str) -> None:
+    message = "on an input that differs: output: 2 of 9 elements are wrong\n  [0, 1]: expected 1.5, got 0"
+    case = {"mismatch": MISMATCH, "message": message, "reason": Reason.NEAR_TWIN}
+    report = failed_cases(case if judge is None else case | {"judge": judge})
+    why, log, _ = view.failure(report)
+    assert why == Line(text="It was wrong on an input that differs in one element from an earlier one.")
+    assert log == Log(
+        name="message.txt", title="", text=f"case 0 (size=1024, seed=2): {shown}", first=10, last=30
     )
 
 

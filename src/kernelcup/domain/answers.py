@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -242,6 +242,8 @@ class Review:
     decided_at: datetime | None
     decided_by: str | None
     note: str
+    same_code: list[int] = field(default_factory=list)
+    """Other submissions of equal code that wait too, or were decided at once with it; empty in a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

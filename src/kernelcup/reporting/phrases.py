@@ -24,6 +24,7 @@ from kernelcup.scoring import own_rank_s
 from kernelcup_harness.protocol import BinaryUse, DuelResult, DuelVerdict, TrustLevel
 
 if TYPE_CHECKING:
+    from kernelcup.domain.answers import Review
     from kernelcup.reporting.results import JobInfo
 
 CORRECT = "correct"
@@ -226,6 +227,14 @@ def remark(job: JobInfo, board: Leaderboard) -> str:
     by_s = own_rank_s(run.score)
     end = score_value(by_s, run.score.speedup and 1 / by_s)
     return f"Ranked as {end}, the upper end of its interval, which extends more than 5 % from its score."
+
+
+def same_code_text(review: Review, before: str = "") -> str:
+    """Return which other submissions a decision about a review is about; empty if there are none."""
+    when = "decided with it" if review.decision else "one decision is about it, too"
+    more = f" and {len(review.same_code) - 10} more" if len(review.same_code) > 10 else ""
+    numbers = ", ".join(f"#{each}" for each in review.same_code[:10])
+    return f"{before}equal code, {when}: {numbers}{more}" if numbers else ""
 
 
 def after_rule(rule: AfterDeadline | str) -> str:

@@ -48,6 +48,11 @@ def verdict_text(verdict: str) -> str:
     return str(verdict).replace("_", " ")
 
 
+def outcome_text(state: str, verdict: str | None) -> str:
+    """Return how a job stands in a list: its verdict, or its state if it has none or a review keeps it aside."""
+    return verdict_text(state if verdict is None or state in ("quarantined", "rejected") else verdict)
+
+
 def place_text(waiting: Waiting) -> str:
     """Return where a job waits, for how long and why."""
     parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]

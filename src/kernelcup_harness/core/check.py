@@ -59,6 +59,8 @@ class Fault:
     reason: Reason
     text: str
     mismatch: Mismatch | None = None
+    quoted: str = ""
+    """The checker's own lines, with which the text ends: before them are the judge's words."""
 
 
 class Wrong(Exception):
@@ -202,8 +204,10 @@ class Checks:
         """Return the fault of an answer that has the form of the reference's."""
         fault = self._alias_fault(place, answer) or self._number_fault(place, sample, data, answer.output)
         if fault is None:
-            text = self._checked(place, sample, data, answer.output)
-            fault = self._differs(place, sample, answer.output, text) if text else None
+            text, quoted = self._checked(place, sample, data, answer.output)
+            fault = (
+                replace(self._differs(place, sample, answer.output, text), quoted=quoted) if text else None
+            )
         if fault is not None and answer.overwritten and holds_noise(answer.output):
             return Fault(reason=Reason.ALIASED, text=SHARES.format("a tensor"))
         return fault
@@ -244,15 +248,15 @@ class Checks:
         right = self._expected(place, sample)
         return self._asked(place, sample, self.make_input(place, sample), right, limit_s=math.inf)
 
-    def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
-        """Return the checker's fault. An output is wrong if the checker fails on it, twice, but not on the reference's.
+    def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> tuple[str, str]:
+        """Return the fault and the checker's part of it. An output is wrong if it fails twice, and the reference's not.
 
         Between the two the checker has passed the reference's answer, so that neither the state that earlier answers
         left nor a slow first check is held against this one. Raise ``TaskFault`` if it fails there too. Of a task
         without a reference nothing else can be asked, so two failures are enough, the second in any time.
         """
         try:
-            return self._asked(place, sample, data, output)
+            return (self._asked(place, sample, data, output),) * 2
         except TaskFault:
             began = time.monotonic()
             if self._task.has_reference and self._of_reference(place, sample):
@@ -260,9 +264,9 @@ class Checks:
             self._limit_s = max(self._limit_s, CHECK_TIMES * (time.monotonic() - began))
         try:
             limit_s = None if self._task.has_reference else math.inf
-            return self._asked(place, sample, self.make_input(place, sample), output, limit_s=limit_s)
+            return (self._asked(place, sample, self.make_input(place, sample), output, limit_s=limit_s),) * 2
         except TaskFault as fault:
-            return f"the checker cannot work with this output: {fault}"
+            return f"the checker cannot work with this output: {fault}", ""
 
     def _asked(
         self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
@@ -289,7 +293,7 @@ class Checks:
         output = structure.fitted(expected, output, self._dtypes)
         another_dtype = structure.structure_fault(expected, output)
         if another_dtype and another_dtype not in text:
-            text = f"{text}\n{another_dtype}"
+            text = f"{another_dtype}\n{text}"
         mismatch = self._explain(expected, output, self._task.tolerance, "output")
         return self._fault(place, sample, text, mismatch)
 

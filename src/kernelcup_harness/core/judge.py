@@ -276,6 +276,7 @@ class Judge:
             verdict=verdict,
             reason=fault.reason,
             message=fault.text[:MAX_MESSAGE],
+            judge=fault.text.removesuffix(fault.quoted)[:MAX_MESSAGE] if fault.mismatch else None,
             line=line,
             met_hidden=calls.case.hidden,
             mismatch=fault.mismatch,

@@ -170,6 +170,8 @@ class CaseResult:
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
+    judge: str | None = None
+    """Beside a mismatch: the judge's own words of the message, without the checker's lines."""
     line: int | None = None
     """The line of the submission's file where a call has failed."""
     met_hidden: bool = False

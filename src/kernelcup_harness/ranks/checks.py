@@ -6,6 +6,7 @@ found: no step depends on an answer, or on what an earlier step said.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kernelcup_harness.core import structure
@@ -82,4 +83,4 @@ class RankChecks(Checks):
         mismatch = (
             first_mismatch(self._right_answer, output, self._task.tolerance, "output") if known else None
         )
-        return self._fault(place, sample, text, mismatch)
+        return replace(self._fault(place, sample, text, mismatch), quoted=text)

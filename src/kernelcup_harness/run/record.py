@@ -186,7 +186,8 @@ class Record:
     def case(self, result: CaseResult) -> None:
         """Add the result of a case to the current stage."""
         assert self._open is not None
-        timing, result = result.timing, dataclasses.replace(result, message=self._told(result.message))
+        timing, judge = result.timing, result.judge and self._told(result.judge)
+        result = dataclasses.replace(result, message=self._told(result.message), judge=judge)
         if self.beside is not None and timing is not None and timing.audit is not None:
             audit = dataclasses.replace(timing.audit, findings=[*timing.audit.findings, self.beside])
             result = dataclasses.replace(result, timing=dataclasses.replace(timing, audit=audit))

@@ -64,6 +64,7 @@ def test_a_shown_name_has_spaces_signs_and_emoji(name) -> None:
         ("\U0001d4d0da \u0430", ""),
         ("Me", ""),
         ("operator", ""),
+        ("KernelCup", ""),  # what a rule does stands under this name
         ("Deleted-12", ""),
         ("\u2800", ""),
         ("\ud800", ""),

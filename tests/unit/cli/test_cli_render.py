@@ -107,7 +107,7 @@ def test_a_report_teaches_what_is_left_to_gain() -> None:
 
 
 def test_a_mismatch_is_a_table_under_its_case() -> None:
-    text = shown(failed_case(mismatch=MISMATCH, message=f"{MISMATCH.where}: so"))
+    text = shown(failed_case(mismatch=MISMATCH, message=f"{MISMATCH.where}: so", judge=""))
     assert "case 1 (size=1024, seed=2):\n2 of 9 elements of output['[red]'] are wrong" in text
     assert "  [0, 1]       1.5     [/]" in text
     assert "an element counts as wrong where |actual - expected| > 1e-05" in text

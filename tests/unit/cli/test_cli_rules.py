@@ -356,9 +356,13 @@ def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, j
     assert "released by " in door("admin", "reviews", "show", "1").out
     assert body_of(door("admin", "reviews", "list", "--json")) == {"reviews": []}
     rejected = body_of(door("admin", "quarantine", str(judged), "-d", "h100", "--reason", "again", "--json"))
-    assert "rejected by " in (
-        door("admin", "reviews", "decide", str(rejected["id"]), "rejected", "--note", "not honest").out
-    )
+    copy = make_submission(db, user="bob", board="double", devices=["H100"]).id
+    judge(db)
+    done = door("admin", "reviews", "decide", str(rejected["id"]), "rejected", "--note", "not honest").out
+    assert "rejected by " in done
+    assert f"equal code, decided with it: #{copy}\n" in done
+    listed = door("submissions", "list").out
+    assert (listed.count("H100: rejected"), "accepted" in listed) == (2, False)
 
 
 def test_a_problem_set_is_synced_where_the_command_works(

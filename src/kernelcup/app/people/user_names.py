@@ -21,7 +21,7 @@ _PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SUBJECT = re.compile(r"[!-~]{1,128}")
 
 # The audit log uses "nobody" and "operator" for fixed actors; the others are parts of URLs.
-_RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
+_RESERVED = frozenset({"nobody", "operator", "kernelcup", "me", ".", ".."})
 
 # Their letters look alike, so a name that mixes them could imitate another one.
 _LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})

@@ -32,7 +32,7 @@ from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import Actor, Device, JobState, Leaderboard, Ruling, Run, Submission
 from kernelcup.engine import Database, Session
-from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound
+from kernelcup.errors import Forbidden, InvalidValue, NotFound
 from kernelcup.reporting.phrases import binaries_text, duel_sentence
 from kernelcup_harness.protocol import (
     DuelResult,
@@ -278,13 +278,7 @@ def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
 
 def _device(session: Session, board: Leaderboard, device: str | None, actor: Actor, *, now: datetime) -> str:
     """Return the device in the leaderboard's spelling. Raise if nothing may be submitted there now."""
-    if device is None and len(board.devices) > 1:
-        raise DeviceNeeded(
-            f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",
-            leaderboard=board.name,
-            devices=board.devices,
-        )
-    chosen = board_device(board, device if device is not None else board.devices[0])
+    chosen = board_device(board, device)
     stops = pauses.look(session)
     stops.check_service()
     stops.check_board(board)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kernelcup.app.boards import visibility
-from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.results.queries import facts as stored
-from kernelcup.app.results.standings import board_device, shows_copy
+from kernelcup.app.results.standings import seen
 from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
 from kernelcup.engine import Database, Session, database_of
 from kernelcup.reporting.made_of import MadeOf, by_time, made_of
@@ -76,15 +75,10 @@ def facts_of(
     if not places:
         return {}
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found, name, frozen = seen(session, board, device, viewer)
         own = viewer.name if visibility.is_masked(found, viewer) else None
-        behind = stored.behind(
-            session,
-            board_id=found.id,
-            device=board_device(found, device),
-            frozen=shows_copy(session, found, viewer),
-            submission_ids=[each.submission_id for each in places],
-        )
+        numbers = [each.submission_id for each in places]
+        behind = stored.behind(session, board_id=found.id, device=name, frozen=frozen, submission_ids=numbers)
         where = database_of(session)
         runs = read_beside(session, {each.run_id for each in behind.values()})
         texts = _TEXTS.get(
@@ -111,14 +105,9 @@ def beside_of(
         NotFound, UnknownDevice: As for the standings.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
-        behind = stored.behind(
-            session,
-            board_id=found.id,
-            device=board_device(found, device),
-            frozen=shows_copy(session, found, viewer),
-            submission_ids=[each.submission_id for each in places],
-        )
+        found, name, frozen = seen(session, board, device, viewer)
+        numbers = [each.submission_id for each in places]
+        behind = stored.behind(session, board_id=found.id, device=name, frozen=frozen, submission_ids=numbers)
         runs = read_beside(session, {each.run_id for each in behind.values()})
     return {number: runs[each.run_id] for number, each in behind.items() if each.run_id in runs}
 

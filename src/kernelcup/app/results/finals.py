@@ -39,7 +39,7 @@ from kernelcup.domain import (
 )
 from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
-from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
+from kernelcup.errors import Conflict, InvalidValue, LeaderboardOpen, NotFound
 from kernelcup.reporting.finals import in_words
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
 
@@ -85,7 +85,7 @@ def start(
     with db.write(durable=True) as session:
         boards.lock(session, board)
         found = find_managed(session, board, actor)
-        name = final_device(found, device)
+        name = board_device(found, device)
         last = stored.newest(session, board_id=found.id, device=name)
         if last is None or (last.ended_at is not None and again):
             _check(session, found, name, now=now)
@@ -120,23 +120,12 @@ def show(
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
-        name = final_device(found, device)
+        name = board_device(found, device)
         since = visibility.hidden_since(found, viewer)
         last = stored.newest(session, board_id=found.id, device=name)
         if last is None or (since is not None and since < (last.ended_at or now)):
             return None
         return _shown(session, found, last, viewer)
-
-
-def final_device(board: Leaderboard, device: str | None) -> str:
-    """Return a device in the leaderboard's spelling; None stands for its only one."""
-    if device is None and len(board.devices) > 1:
-        raise DeviceNeeded(
-            f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",
-            leaderboard=board.name,
-            devices=board.devices,
-        )
-    return board_device(board, device if device is not None else board.devices[0])
 
 
 def go_on(session: Session, stored: Stored) -> None:

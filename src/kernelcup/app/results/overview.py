@@ -126,8 +126,7 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
-        name = board_device(found, device)
-        is_copy = shows_copy(session, found, viewer)
+        name, is_copy = board_device(found, device), shows_copy(session, found, viewer)
         top = standings.entries(session, board_id=found.id, device=name, frozen=is_copy, limit=MOST_USERS)
         users = {each.user_id: each.entry.user for each in top}
         if viewer.user_id is not None and viewer.user_id not in users:

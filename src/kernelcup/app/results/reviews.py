@@ -1,13 +1,15 @@
 """Reviews of quarantined results: opened with evidence, and decided by a person.
 
 A quarantined job's result is kept and does not rank. A released result counts as if it had never been
-quarantined; a rejected one stays out, and no rejudge brings it back.
+quarantined; a rejected one stays out, and no rejudge brings it back. What a person says of a result holds for
+all results of equal code on the leaderboard, see :func:`_of_code`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from kernelcup.app import access
@@ -17,22 +19,20 @@ from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
-from kernelcup.app.results.queries import reviews, runs
+from kernelcup.app.results.queries import reviews, ruling, runs
+from kernelcup.app.results.queries.reviews import RELEASED, RULE
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import OPEN, Actor, Job, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.domain import ASIDE, OPEN, Actor, Job, Leaderboard, Role, Ruling, Run, Scope, Submission
 from kernelcup.domain.answers import Review
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark
 from kernelcup_harness.protocol import RunReport
 
-RELEASED = "released"
 REJECTED = "rejected"
-RULE = "kernelcup"
-"""The opener of a review that a rule opened."""
 
 
 ReviewId = Annotated[int, Given(metavar="ID", least=1, help="Number of the review.")]
@@ -41,7 +41,7 @@ ReviewId = Annotated[int, Given(metavar="ID", least=1, help="Number of the revie
 def _decision(text: str, _now: datetime) -> str:
     word = text.lower()
     if word not in (RELEASED, REJECTED):
-        raise InvalidValue(f"{text}: expected released or rejected")
+        raise InvalidValue(f"Decision {text!r}: expected released or rejected.")
     return word
 
 
@@ -73,15 +73,14 @@ def quarantine(
         run = runs.counted(session, [job_id]).get(job_id)
         if run is None:
             raise Conflict(f"Job {job_id} has no result yet to review.")
-        if any(review.decision is None for review in reviews.of_job(session, job_id)):
+        if ruling.are_held([job]):
             raise Conflict(f"A review of job {job_id} is open already.")
-        copied = reviews.shown_copies(session, job_id)
-        jobs.lock(session, copied)
+        jobs.lock(session, reviews.jobs_of_code(session, submission))
         boards.lock(session, board.name)
-        review_id = _hold(
-            session, job, run, submission, by=actor.name, reason=reason, evidence=evidence or {}, now=now
-        )
-        _hold_copies(session, _find(session, review_id), copied, now=now)
+        held = Held(reason=reason, evidence=evidence or {})
+        review_id = _hold(session, job, run, submission, held, by=actor.name, now=now)
+        # Those that were rejected are looked at again, too.
+        _hold_others(session, submission, Ruling.HELD, now=now)
         detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
         audit_log.record(session, actor, "review.open", f"board:{board.name}", detail, now)
         return _find(session, review_id)
@@ -165,32 +164,36 @@ def decide(
         InvalidValue: The decision is unknown.
         Conflict: It was already decided. A rejected result can be quarantined again, for another review.
     """
-    if decision not in (RELEASED, REJECTED):
-        raise InvalidValue(f"Decision {decision!r}: expected {RELEASED!r} or {REJECTED!r}.")
+    decision = _decision(decision, now)
     with db.write(durable=True) as session:
-        job_id = _find(session, review_id).job_id
-        board = _check_inspects(session, actor, _find(session, review_id))
+        review = _find(session, review_id)
+        board = _check_inspects(session, actor, review)
         access.require(actor, Scope.MANAGE)
-        copied = reviews.shown_copies(session, job_id)
-        locked = {each.id: each for each in jobs.lock(session, [job_id, *copied])}
+        submission = submissions.get(session, review.submission_id)
+        jobs.lock(session, [review.job_id, *reviews.jobs_of_code(session, submission)])
         boards.lock(session, board.name)
         # Read again: another person may have decided meanwhile, or deleted the submission.
-        review, job = _find(session, review_id), locked[job_id]
+        review = _find(session, review_id)
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
+        store = partial(reviews.decide, session, decision=decision, by=actor.name, note=note, now=now)
+        store(review_id)
         if decision == REJECTED:
-            _hold_copies(session, review, copied, now=now)
-        copies = reviews.copies(session, review_id)
-        for each in (review, *copies):
-            reviews.decide(session, each.id, decision=decision, by=actor.name, note=note, now=now)
+            _hold_others(session, submission, *ASIDE, now=now)
+        found = reviews.of_equal_code(session, submission, None)
+        others = [each for each in found if _follows(each, review, decision)]
+        for each in others:
+            store(each.id)
+        for each in (review, *others):
             events.record(session, each.submission_id, decision, {}, each.job_id, now)
             _settle(session, board, each, decision, now=now)
-        detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
-        detail |= {"copies": [each.submission_id for each in copies]} if copies else {}
+        done = _find(session, review_id)
+        detail = {"review": review_id, "job": done.job_id, "submission": submission.id, "decision": decision}
+        detail |= {"copies": done.same_code} if done.same_code else {}
         audit_log.record(
             session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now
         )
-        return _find(session, review_id)
+        return done
 
 
 def flags(
@@ -198,14 +201,16 @@ def flags(
 ) -> Held | None:
     """Return why a result must be reviewed before it counts, None if it need not.
 
-    The reasons are findings of its measurement, tags in its code that the leaderboard wants to review, and an
-    earlier rejection of the same code there. Code that a person has released before is not held again for its
-    tags; each measurement is judged separately.
+    The reasons are findings of its measurement, what a person says of its code, and tags in its code that the
+    leaderboard wants to review. Code that a person has released is not held again for its tags; each measurement
+    is judged separately.
     """
+    last = reviews.last_of_code(session, submission)
+    is_released = last is not None and last.decision == RELEASED
     looks = (
         evidence_of.of_report(report),
-        _screened(session, job, board),
-        _rejected_before(session, submission),
+        None if is_released else _screened(session, job, board),
+        _of_code(session, submission),
     )
     found = [each for each in looks if each is not None]
     if not found:
@@ -216,55 +221,56 @@ def flags(
 
 def hold(session: Session, stored: Stored) -> None:
     """Put a result aside that a rule wants reviewed, and open its review."""
-    job, held = stored.job, stored.held
-    if held is None:
-        return
-    jobs.quarantine(session, job.id, reason=held.reason)
-    _open(session, job, stored.run, by=RULE, reason=held.reason, evidence=held.evidence, now=stored.now)
+    if stored.held is not None:
+        _open(session, stored.job, stored.run, stored.held, by=RULE, now=stored.now)
 
 
 def _hold(
-    session: Session,
-    job: Job,
-    run: Run,
-    submission: Submission,
-    *,
-    by: str,
-    reason: str,
-    evidence: Mapping[str, Any],
-    now: datetime,
+    session: Session, job: Job, run: Run, submission: Submission, held: Held, *, by: str, now: datetime
 ) -> int:
     """Put a result aside until a person decides, and return the number of its review."""
-    jobs.quarantine(session, job.id, reason=reason)
-    kept = {**evidence_of.figures(run.report), **evidence}
-    review_id = _open(session, job, run, by=by, reason=reason, evidence=kept, now=now)
+    kept = {**evidence_of.figures(run.report), **held.evidence}
+    review_id = _open(session, job, run, replace(held, evidence=kept), by=by, now=now)
     _choose_best(session, job, submission, now=now)
     if job.state in OPEN:
         events.record_end(session, submission.id, now)
     return review_id
 
 
-def _hold_copies(session: Session, review: Review, job_ids: Sequence[int], *, now: datetime) -> None:
-    """Put other results of equal code aside, which one decision is about; their jobs are locked.
+def _of_code(session: Session, submission: Submission) -> Held | None:
+    """Return why a person keeps results of a code off its leaderboard, None if nobody does.
 
-    A rule's doubt is about one measurement, a person's about the code.
+    Asked when a result arrives, and of the others of its code when a person puts one aside or decides. A rule's
+    doubt is about one measurement, a person's about the code.
     """
-    done = runs.counted(session, job_ids)
-    for each in jobs.lock(session, job_ids):
-        author, run = submissions.find(session, each.submission_id), done.get(each.id)
-        if author is None or run is None:
-            continue
-        reason = f"equal code is under review: submission {review.submission_id}"
-        _hold(
-            session,
-            each,
-            run,
-            author,
-            by=RULE,
-            reason=reason,
-            evidence={reviews.SAME_CODE: review.id},
-            now=now,
-        )
+    last = reviews.last_of_code(session, submission)
+    if last is None or last.decision == RELEASED:
+        return None
+    if last.decision == REJECTED:
+        return Held(reason="a person rejected the same code before", evidence={"rejected_in_review": last.id})
+    return Held(
+        reason="its code is that of another result that a person put aside",
+        evidence={"same_code_as": last.id},
+    )
+
+
+def _hold_others(session: Session, same: Submission, *but: Ruling, now: datetime) -> None:
+    """Ask again of the results of a code, without those of some rulings, what holds about it."""
+    found = reviews.jobs_of_code(session, same, *but)
+    done = runs.counted(session, found)
+    for job in jobs.lock(session, found):
+        submission, run = submissions.get(session, job.submission_id), done.get(job.id)
+        if run is not None and (held := _of_code(session, submission)) is not None:
+            _hold(session, job, run, submission, held, by=RULE, now=now)
+
+
+def _follows(other: Review, review: Review, decision: str) -> bool:
+    """Return whether a decision about a review is about another one of equal code, too.
+
+    Code is rejected as a whole. It is released but for results whose own measurement is in doubt.
+    """
+    measured = [each.opened_by == RULE and "findings" in each.evidence for each in (other, review)]
+    return decision == REJECTED or not any(measured)
 
 
 def _settle(session: Session, board: Leaderboard, review: Review, decision: str, *, now: datetime) -> None:
@@ -273,10 +279,12 @@ def _settle(session: Session, board: Leaderboard, review: Review, decision: str,
         jobs.reject(session, review.job_id)
         return
     jobs.release(session, review.job_id)
-    submission, run = submissions.find(session, review.submission_id), runs.find(session, review.run_id)
+    submission, run = submissions.get(session, review.submission_id), runs.find(session, review.run_id)
     (job,) = jobs.lock(session, [review.job_id])
-    assert submission is not None
     assert run is not None
+    if (held := _of_code(session, submission)) is not None:  # its measurement is sound, its code in doubt
+        _hold(session, job, run, submission, held, by=RULE, now=now)
+        return
     before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
     _choose_best(session, job, submission, now=now)
     news_of_results.note(session, before, now)
@@ -290,7 +298,7 @@ def _screened(session: Session, job: Job, board: Leaderboard) -> Held | None:
     unseen = (Remark(tag=NO_ANSWER, line=0, column=0, source="", explanation=""),)
     findings = unseen if screening is None else screening.findings
     found = [finding for finding in findings if finding.tag in (*board.review_tags, NO_ANSWER)]
-    if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
+    if not found:
         return None
     tags = sorted({str(finding.tag) for finding in found})
     lines = sorted({finding.line for finding in found})
@@ -298,20 +306,13 @@ def _screened(session: Session, job: Job, board: Leaderboard) -> Held | None:
     return Held(reason=reason, evidence={"tags": tags, "lines": lines})
 
 
-def _rejected_before(session: Session, submission: Submission) -> Held | None:
-    last = reviews.last_of_code(session, board_id=submission.leaderboard_id, code_hash=submission.code_hash)
-    if last is None or last.decision != REJECTED:
-        return None
-    return Held(reason="a person rejected the same code before", evidence={"rejected_in_review": last.id})
-
-
-def _open(
-    session: Session, job: Job, run: Run, *, by: str, reason: str, evidence: Mapping[str, Any], now: datetime
-) -> int:
+def _open(session: Session, job: Job, run: Run, held: Held, *, by: str, now: datetime) -> int:
+    jobs.quarantine(session, job.id, reason=held.reason)
+    numbers = {"job_id": job.id, "run_id": run.id}
     review_id = reviews.insert(
-        session, job_id=job.id, run_id=run.id, opened_by=by, reason=reason, evidence=evidence, now=now
+        session, **numbers, opened_by=by, reason=held.reason, evidence=held.evidence, now=now
     )
-    events.record(session, job.submission_id, "quarantined", {"reason": reason}, job.id, now)
+    events.record(session, job.submission_id, "quarantined", {"reason": held.reason}, job.id, now)
     return review_id
 
 
@@ -323,10 +324,8 @@ def _choose_best(session: Session, job: Job, submission: Submission, *, now: dat
 def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:
     locked = jobs.lock(session, [job_id])
     submission = submissions.find(session, locked[0].submission_id) if locked else None
-    if submission is None:
-        raise NotFound(f"There is no job {job_id}.")
-    board = find_board(session, submission.leaderboard)
-    if not access.sees_board(session, actor, board):
+    board = None if submission is None else find_board(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, actor, board):
         raise NotFound(f"There is no job {job_id}.")  # do not reveal a members-only leaderboard's name
     access.check_manages_board(session, actor, board)
     return locked[0], submission, board
@@ -336,7 +335,9 @@ def _find(session: Session, review_id: int) -> Review:
     review = reviews.find(session, review_id)
     if review is None:
         raise NotFound(f"There is no review {review_id}.")
-    return review
+    submission = submissions.get(session, review.submission_id)
+    found = reviews.of_equal_code(session, submission, review.decided_at)
+    return replace(review, same_code=sorted({each.submission_id for each in found} - {review.submission_id}))
 
 
 def _check_inspects(session: Session, actor: Actor, review: Review) -> Leaderboard:

@@ -20,7 +20,7 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Ruling, Standing, TrustRule
 from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
-from kernelcup.errors import UnknownDevice
+from kernelcup.errors import DeviceNeeded, UnknownDevice
 
 MOST_APART = 100
 """So many results that stand apart from the ranking are shown at most."""
@@ -99,9 +99,8 @@ def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) 
     Raise like :func:`standings`.
     """
     with db.read() as session:
-        found = boards.find_board(session, board, viewer)
-        name = board_device(found, device)
-        every = _classes(session, found, name, frozen=shows_copy(session, found, viewer))
+        found, name, frozen = seen(session, board, device, viewer)
+        every = _classes(session, found, name, frozen=frozen)
     return every if len(every) > 1 else []
 
 
@@ -127,27 +126,15 @@ def count_places(
 ) -> int:
     """Return the number of places on a device as the viewer sees it. Raise like :func:`standings`."""
     with db.read() as session:
-        found = boards.find_board(session, board, viewer)
-        name = board_device(found, device)
-        return ranking.count(
-            session,
-            board_id=found.id,
-            device=name,
-            host_class=host_class,
-            frozen=shows_copy(session, found, viewer),
-        )
+        found, name, frozen = seen(session, board, device, viewer)
+        return ranking.count(session, board_id=found.id, device=name, host_class=host_class, frozen=frozen)
 
 
 def revision(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
     """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
-        found = boards.find_board(session, board, viewer)
-        return ranking.revision(
-            session,
-            board_id=found.id,
-            device=board_device(found, device),
-            frozen=shows_copy(session, found, viewer),
-        )
+        found, name, frozen = seen(session, board, device, viewer)
+        return ranking.revision(session, board_id=found.id, device=name, frozen=frozen)
 
 
 def personal_best(
@@ -165,12 +152,10 @@ def personal_best(
     others' earlier ones could put several users first.
     """
     with db.read() as session:
-        found = boards.find_board(session, board, viewer)
-        name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
-        if user_id is None:
+        found, name, is_frozen = seen(session, board, device, viewer)
+        if (user_id := visibility.find_shown(session, found, user, viewer)) is None:
             return None
         user_id = teams.competitor(session, found.id, user_id) if found.event else user_id
-        is_frozen = shows_copy(session, found, viewer)
         mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=is_frozen)
         mine = [each for each in mine if host_class in (None, each.host_class)]
         places = _standings(session, found, mine, viewer, frozen=is_frozen)
@@ -191,11 +176,9 @@ def find_place(
     The user has the name that the viewer sees. Raise like :func:`standings`.
     """
     with db.read() as session:
-        found = boards.find_board(session, board, viewer)
-        name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
-        if user_id is None:
+        found, name, frozen = seen(session, board, device, viewer)
+        if (user_id := visibility.find_shown(session, found, user, viewer)) is None:
             return None
-        frozen = shows_copy(session, found, viewer)
         mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=frozen)
         places = [
             (each.host_class if each.is_split else "", cached.PLACES.above(of, each.entry.order), each)
@@ -299,13 +282,29 @@ def count_waiting(
         return ranking.count_waiting(session, board_id=found.id, device=name, under_way=under_way)
 
 
-def board_device(board: Leaderboard, name: str) -> str:
-    """Return a device's name in the leaderboard's spelling. Raise ``UnknownDevice``."""
+def board_device(board: Leaderboard, name: str | None) -> str:
+    """Return a device in the leaderboard's spelling; None stands for its only one.
+
+    Raise ``UnknownDevice`` or ``DeviceNeeded``.
+    """
+    if name is None and len(board.devices) > 1:
+        raise DeviceNeeded(
+            f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",
+            leaderboard=board.name,
+            devices=board.devices,
+        )
+    name = board.devices[0] if name is None else name
     for device in board.devices:
         if device.lower() == name.lower():
             return device
     allowed = ", ".join(board.devices)
     raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
+
+
+def seen(session: Session, board: str, device: str, viewer: Actor) -> tuple[Leaderboard, str, bool]:
+    """Return a leaderboard, its device in its own spelling, and whether the viewer sees the copy of a freeze."""
+    found = boards.find_board(session, board, viewer)
+    return found, board_device(found, device), shows_copy(session, found, viewer)
 
 
 def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:

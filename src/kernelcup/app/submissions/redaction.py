@@ -183,7 +183,8 @@ def _without_ranked_texts(report: RunReport) -> RunReport:
 
 def _ranked(stage: StageReport) -> StageReport:
     cases = [
-        dataclasses.replace(case, message=WITHHELD_RANKED if case.message else "") for case in stage.cases
+        dataclasses.replace(case, message=WITHHELD_RANKED if case.message else "", judge=None)
+        for case in stage.cases
     ]
     return dataclasses.replace(stage, message=WITHHELD_RANKED if stage.message else "", cases=cases)
 

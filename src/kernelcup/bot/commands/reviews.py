@@ -16,6 +16,7 @@ from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.domain.answers import Review
 from kernelcup.reporting.columns import evidence_lines
+from kernelcup.reporting.phrases import same_code_text
 
 AT_ONCE = 5
 """Number of reviews shown at a time, each with its buttons."""
@@ -118,4 +119,4 @@ def review_text(review: Review) -> str:
     if review.decision:
         by = texts.plain(review.decided_by or "", 64)
         lines.append(f"**{review.decision.capitalize()}** by {by}: {texts.plain(review.note, 300)}")
-    return "\n".join(lines)
+    return "\n".join(lines) + same_code_text(review, "\n")

@@ -27,7 +27,7 @@ from kernelcup.client.requests import path_of
 from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.reporting.phrases import CORRECT, plural, rank_text, score_value
-from kernelcup.reporting.words import verdict_text
+from kernelcup.reporting.words import outcome_text
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -276,10 +276,9 @@ def _chosen(gpu: str, devices: Sequence[str], board: str) -> list[str]:
 
 
 def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
-    if job["verdict"] == "accepted" and job["score_s"] is not None:
+    outcome = outcome_text(job["state"], job["verdict"])
+    if outcome == "accepted" and job["score_s"] is not None:
         outcome = f"**{score_value(job['score_s'], job.get('speedup'))}**"
-    else:
-        outcome = verdict_text(job["verdict"] or job["state"])
     mode = MODES.get(submission["mode"], submission["mode"])
     when, name = boards_text.stamp(submission["created_at"]), texts.code(submission["file_name"], 40)
     return f"#{submission['id']} {mode} on {texts.plain(job['device'])}: {outcome} · {when} · {name}"

@@ -22,7 +22,7 @@ from kernelcup.cli.show.output import fields, json_object, plain
 from kernelcup.domain.answers import Review
 from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
 from kernelcup.reporting.columns import evidence_lines
-from kernelcup.reporting.phrases import duration, plural
+from kernelcup.reporting.phrases import duration, plural, same_code_text
 
 if TYPE_CHECKING:
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
@@ -126,7 +126,7 @@ def where_listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
 def review_object(each: Review) -> dict[str, Any]:
     """Return a review as ``--json`` prints it."""
     same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
-    decided = ("decision", "decided_at", "decided_by", "note")
+    decided = ("decision", "decided_at", "decided_by", "note", "same_code")
     numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
     return json_object(each, *same, *decided, **numbers)
 
@@ -207,4 +207,4 @@ def describe_review(each: Review) -> str:
     text = f"review {each.id}: job {each.job_id}, {who}, {score}: {each.reason} ({each.opened_by})"
     if each.decision is not None:
         text += f"\n  {each.decision} by {each.decided_by}: {each.note}"
-    return plain(text)
+    return plain(text + same_code_text(each, "\n  "))

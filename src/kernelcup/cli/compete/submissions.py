@@ -87,12 +87,13 @@ def read_verdict(text: str) -> Verdict:
 def print_list(views: list[SubmissionInfo]) -> None:
     """Print a line for each submission."""
     from kernelcup.cli.show import tables, terminal
+    from kernelcup.reporting.words import outcome_text
 
     table = tables.new_table(
         "id", "submitted (UTC)", "user", "leaderboard", "mode", "file", "verdicts", whole=("id", "verdicts")
     )
     for each in views:
-        states = "\n".join(f"{job.device}: {outcome(job)}" for job in each.jobs)
+        states = "\n".join(f"{job.device}: {outcome_text(job.state, job.verdict)}" for job in each.jobs)
         mode = "ranked" if each.mode.value == "leaderboard" else each.mode.value
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
         row = (f"#{each.id}", when, each.shown, each.leaderboard, mode, each.file_name, states)
@@ -285,11 +286,6 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
         what = f"rank {place}{time} (#{best.submission_id})"
         what += f" among results of {best.host_class}" if best.host_class else ""
         out.print(Text(plain(f"{view.shown} on {device}: {what}")))
-
-
-def outcome(job: JobInfo) -> str:
-    """Return a job's verdict, or its state before there is one."""
-    return job.verdict.value if job.verdict is not None else job.state.value
 
 
 def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, object]:

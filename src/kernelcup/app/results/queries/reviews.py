@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, not_, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ruling import without
-from kernelcup.domain import ASIDE, Ruling
+from kernelcup.domain import Ruling, Submission
 from kernelcup.domain.answers import Review
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 
-SAME_CODE = "same_code_as"
-"""In the evidence of a review: the review of equal code whose decision it follows."""
+RELEASED = "released"
+RULE = "kernelcup"
+"""The opener of a review that a rule opened."""
 
 
 def insert(
@@ -51,45 +52,43 @@ def find(session: Session, review_id: int) -> Review | None:
     return found[0] if found else None
 
 
-def of_job(session: Session, job_id: int) -> list[Review]:
-    """Return the reviews of a job, oldest first."""
-    return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
+def last_of_code(session: Session, submission: Submission) -> Review | None:
+    """Return the review in which a person speaks of a code on a leaderboard, of any user; None if there is none.
 
-
-def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
-    """Return the last decided review of a code on a leaderboard, by any user, None if there is none."""
+    One that a person opened and that waits comes before the last decision.
+    """
     # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
-    same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
-    query = _reviews().where(*same, ReviewRow.decision.is_not(None))
-    found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
+    waits = ReviewRow.decision.is_(None)
+    query = _reviews().where(
+        *_same(submission, ReviewRow.code_hash), or_(not_(waits), ReviewRow.opened_by != RULE)
+    )
+    found = _load(
+        session, query.order_by(waits.desc(), ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1)
+    )
     return found[0] if found else None
 
 
-def copies(session: Session, review_id: int) -> list[Review]:
-    """Return the open reviews of results that are held because their code equals that of another review."""
-    same = ReviewRow.evidence[SAME_CODE].as_integer() == review_id
-    return _load(session, _reviews().where(same, ReviewRow.decision.is_(None)).order_by(ReviewRow.id))
+def of_equal_code(session: Session, submission: Submission, decided_at: datetime | None) -> list[Review]:
+    """Return the reviews of a code on its leaderboard that were decided at a time, None for those that are open."""
+    query = _reviews().where(*_same(submission, ReviewRow.code_hash), ReviewRow.decided_at == decided_at)
+    return _load(session, query.order_by(ReviewRow.id))
 
 
-def shown_copies(session: Session, job_id: int) -> list[int]:
-    """Return the jobs whose results have the code of another job's on its leaderboard, and are not put aside."""
-    own = (
-        select(SubmissionRow.code_hash, SubmissionRow.leaderboard_id)
-        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .where(JobRow.id == job_id)
-        .subquery()
-    )
+def jobs_of_code(session: Session, submission: Submission, *but: Ruling) -> list[int]:
+    """Return the jobs with results of a code on its leaderboard, without those of some rulings."""
     query = (
         select(JobRow.id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .join(own, own.c.code_hash == SubmissionRow.code_hash)
         .join(RunRow, RunRow.job_id == JobRow.id)
-        .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
-        .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .where(*_same(submission, SubmissionRow.code_hash), JobRow.mode == Mode.LEADERBOARD.value)
+        .where(without(*but, Ruling.REPLACED, Ruling.NO_TIME))
         .order_by(JobRow.id)
     )
     return list(session.scalars(query))
+
+
+def _same(submission: Submission, column: Any) -> tuple[ColumnElement[bool], ...]:
+    return column == submission.code_hash, SubmissionRow.leaderboard_id == submission.leaderboard_id
 
 
 def page(
@@ -153,6 +152,7 @@ def _load(session: Session, query: Select[ReviewRow, int, str, str, str, float |
             device=device,
             user=user,
             score_s=score_s,
+            same_code=[],
         )
         for row, submission_id, board, device, user, score_s in session.execute(query)
     ]

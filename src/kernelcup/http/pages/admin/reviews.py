@@ -126,7 +126,6 @@ def _page(
         tags=_list(evidence.get("tags")),
         lines=_list(evidence.get("lines")),
         rejected=evidence.get("rejected_in_review"),
-        same_code=evidence.get("same_code_as"),
         rest=_rest(evidence),
         raw=[(each.get("case"), _json(each)) for each in cases],
         problem=problem,
