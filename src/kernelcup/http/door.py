@@ -228,6 +228,8 @@ class Door(HttpToolsProtocol):
         if self._running is not None:
             # uvicorn marks the newest request only, which may wait for this one.
             self._running.disconnected = True
+            if (place := self._running.scope["state"].get("place")) is not None and place.turn is not None:
+                place.turn.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
