@@ -99,7 +99,7 @@ def during(gate: Gate, act: Callable[[], Coroutine[Any, Any, None]], holder: str
         await enter(gate, C)  # no place was lost
         assert gate._lines == {}
 
-    asyncio.run(crowd())
+    asyncio.run(asyncio.wait_for(crowd(), 5))
 
 
 def test_who_waits_too_long_for_its_own_address_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ SLOW_S = 0.2
 THREADS = 12
 """Threads that serve requests. More only wait for each other: Python runs one at a time."""
 
-CHECKS = 4
+CHECKS = 8
 """Health checks at once that look at the database, half of them from one address."""
 
 PATIENCE_S = 1.0
