@@ -44,8 +44,6 @@ PATIENCE_S = 1.0
 """Processor time of this process that a request waits for its place at most. On a busy machine that takes longer."""
 STANDSTILL_S = 10.0
 """Seconds that it waits at most, while nothing is served or others keep the processor busy."""
-SHORTEST_S = 0.05
-"""It looks at these clocks no sooner again."""
 RETRY_S = 2
 MOST_OF_ONE = 32
 """Requests that change something, of one person at once."""
@@ -98,7 +96,7 @@ class Gate:
                 left_s = min(end_s - time.process_time(), end - time.monotonic())
                 if left_s <= 0.0:
                     raise self._refusal(address)
-                await asyncio.wait({turn}, timeout=max(left_s, SHORTEST_S))
+                await asyncio.wait({turn}, timeout=max(left_s, 0.05))
             turn.result()
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():

@@ -95,13 +95,12 @@ class Surroundings:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
         begun = time.perf_counter()
         status, started = 500, False
         room: Room = scope["app"].state.platform.room
         place = Place(network_of(scope["client"][0]) if scope.get("client") else "unknown")
         PLACE.set(place)
-        scope["state"]["place"] = place
+        scope.setdefault("state", {}).update(request_id=request_id, place=place)
 
         async def listen() -> Message:
             place.leave()  # what comes next may take its time
@@ -122,15 +121,10 @@ class Surroundings:
                 if scope["path"] != LIVE:
                     await place.take(room.checks if scope["path"] in HEALTH_PATHS else room.readers)
                 await self._app(scope, listen, tell)
-            except RateLimited as error:  # there was no place
-                status = 503 if isinstance(error, Overloaded) else 429
-                await self._refuse(scope, tell, Refused(status, error.code, str(error)))
-            except asyncio.CancelledError:
-                # The client or the server waits no longer. Without an answer the client would be told 500.
+            except (RateLimited, asyncio.CancelledError) as error:
                 if started:
                     raise
-                is_gone = place.turn is not None and place.turn.cancelled()
-                await self._refuse(scope, tell, Refused(*GONE) if is_gone else STOPPING)
+                await self._refuse(scope, tell, _refusal(error, place))
             finally:
                 place.leave()
                 self._done(scope, status, time.perf_counter() - begun)
@@ -246,6 +240,14 @@ class _Body:
     def _refused(self, status: int, code: str, text: str) -> Refused:
         self.refusal = Refused(status, code, text)
         return self.refusal
+
+
+def _refusal(error: BaseException, place: Place) -> Refused:
+    if isinstance(error, RateLimited):  # there was no place
+        return Refused(503 if isinstance(error, Overloaded) else 429, error.code, str(error))
+    is_gone = place.turn is not None and place.turn.cancelled()
+    # The server stops and waits no longer. Without an answer the client would be told 500.
+    return Refused(*GONE) if is_gone else STOPPING
 
 
 def _add_headers(scope: Scope, message: Message) -> None:
