@@ -180,7 +180,7 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_the_line() -> None:
     during(gate, hang_up)
 
 
-def test_health_checks_take_no_places_of_other_requests(
+def test_each_health_check_takes_no_place_of_other_requests(
     client, platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Gate] = []
@@ -190,12 +190,10 @@ def test_health_checks_take_no_places_of_other_requests(
 
     monkeypatch.setattr(Place, "take", take)
     room = platform.room
-    for path, gates in (("/livez", []), ("/healthz", [room.checks]), ("/readyz", [room.checks])):
+    for path in ("/livez", "/healthz", "/readyz", "/"):
         client.get(path)
-        assert taken == gates
-        taken.clear()
-    client.get("/")
-    assert taken == [room.readers]
+    assert len(set(taken)) == 4  # nor of each other
+    assert taken[3] is room.readers
 
 
 def test_the_loop_looks_at_its_sockets_between_requests_of_an_address() -> None:

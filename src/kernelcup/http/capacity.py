@@ -37,8 +37,9 @@ SLOW_S = 0.2
 THREADS = 12
 """Threads that serve requests. More only wait for each other: Python runs one at a time."""
 
+HEALTH_PATHS = ("/livez", "/healthz", "/readyz")
 CHECKS = 8
-"""Health checks at once that look at the database, half of them from one address."""
+"""Requests at once of one of these paths, half of them from one address. No others take their places."""
 
 PATIENCE_S = 1.0
 """Processor time of this process that a request waits for its place at most. On a busy machine that takes longer."""
@@ -217,7 +218,7 @@ class Room:
         self.writers = Gate(writers, writers)
         self.readers = Gate(readers, READERS_OF_ONE)
         self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2)
-        self.checks = Gate(CHECKS, CHECKS // 2)
+        self.checks = {path: Gate(CHECKS, CHECKS // 2) for path in HEALTH_PATHS}
         self.taken_s: dict[Hashable, float] = {}
         """The processor time that reads take on average, by the function of their route."""
         self.cache = Cache()

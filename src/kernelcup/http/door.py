@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from kernelcup.http.capacity import network_of
-from kernelcup.http.middleware import HEALTH_PATHS
+from kernelcup.http.capacity import HEALTH_PATHS, network_of
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application

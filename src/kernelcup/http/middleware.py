@@ -38,11 +38,6 @@ UNKNOWN_BODY_S = 10.0
 
 API = "/api/v1"
 
-LIVE = "/livez"
-"""Takes no place."""
-HEALTH_PATHS = (LIVE, "/healthz", "/readyz")
-"""Take no places of other requests."""
-
 HELD = f"{API}/agent/ask"
 """Its answer waits for a job, so the time that it takes says nothing about the server."""
 ASKED_OFTEN = (HELD, f"{API}/agent/news")
@@ -118,8 +113,7 @@ class Surroundings:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
-                if scope["path"] != LIVE:
-                    await place.take(room.checks if scope["path"] in HEALTH_PATHS else room.readers)
+                await place.take(room.checks.get(scope["path"], room.readers))
                 await self._app(scope, listen, tell)
             except (RateLimited, asyncio.CancelledError) as error:
                 if started:
