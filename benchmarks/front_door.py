@@ -1,10 +1,12 @@
-"""Usage: front_door.py [ATTACKER ...] [--seconds 10] [--submissions 20000]
+"""Usage: front_door.py [CROWD ...] [--checkouts FOLDER ...] [--seconds 20] [--submissions 20000]
 
-What other people wait while a service is attacked without an account, from 127.0.0.2 and 127.0.0.3: a leaderboard's
-page and the health check, read from 127.0.0.9, without an attacker and under each of seven, one after the other, each
-against a server of its own with its usual limits. `refused` counts answers that were not 200, and no answer in 10 s;
-`log_bytes` is what the server wrote into its log meanwhile. SQLite. Prints its figures beside the stored ones, and
-writes benchmarks/results/front-door.json.
+What visitors wait while others are at the door without an account: 1 to 100 addresses that read ordinary pages one
+after the other, and seven attackers on two addresses. Each crowd meets a server of its own with the usual limits, of
+each checkout in turns. Three visitors, one after the other and each time on a new connection: one whose address has
+read pages for some seconds before the crowd came, one from an address that never read, and a health check. `refused`
+counts answers that were not 200, and no answer in 10 s; `log_bytes` is what the server wrote into its log; `load` is
+that of the machine when the crowd came. SQLite. Prints its figures beside the stored ones, and writes
+benchmarks/results/front-door.json.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,18 +31,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import httpx
 from fill_database import fill
-from results import machine_facts, percentile, publish
-from service_load import wait_for_url
+from results import ROOT, machine_facts, percentile, publish
+from service_load import page_path, wait_for_url
 
 from kernelcup.engine.database import Database
 
-ADDRESSES = ("127.0.0.2", "127.0.0.3")
 BOARD = "board-3"
 PAGE = f"/b/{BOARD}"
-PATHS = (PAGE, "/livez")
+KNOWN = "127.0.9.1"
 LARGE = "/static/any/swagger/swagger-ui-bundle.js"
 PATIENCE_S = 10.0
-SETTLE_S = 2.0
+SETTLE_S = 3.0
 REST_S = 5.0
 
 Attack = Callable[[str, int, str], Coroutine[Any, Any, None]]
@@ -100,16 +102,24 @@ async def unread_answer(host: str, port: int, address: str) -> None:
     await asyncio.sleep(3600)
 
 
-async def looping_reads(host: str, port: int, address: str) -> None:
-    """Read a page again and again."""
+async def reads(host: str, port: int, address: str) -> None:
+    """Read ordinary pages, one after the other."""
     reader, writer = await opened(host, port, address)
-    while True:
-        writer.write(get(PAGE))
+    for number in count(int(address.rpartition(".")[2])):
+        writer.write(get(page_path(number)))
         head = await reader.readuntil(b"\r\n\r\n")
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
         await reader.readexactly(int(length))
         if b" 503 " in head or b" 429 " in head:
             await asyncio.sleep(0.1)
+
+
+async def checks(host: str, port: int, address: str) -> None:
+    """Ask for the health check again and again."""
+    reader, writer = await opened(host, port, address)
+    while True:
+        writer.write(get("/livez"))
+        await reader.readuntil(b"ok")
 
 
 async def reopened_head(host: str, port: int, address: str) -> None:
@@ -130,24 +140,28 @@ async def streams(host: str, port: int, address: str) -> None:
     writer.transport.abort()
 
 
-ATTACKERS: dict[str, tuple[Attack, int]] = {
-    "endless head": (endless_head, 4),
-    "20,000 headers": (many_headers, 4),
-    "dripping body": (dripping_body, 600),
-    "unread answer": (unread_answer, 1500),
-    "looping reads": (looping_reads, 120),
-    "reopened head": (reopened_head, 2300),
-    "streams": (streams, 120),
+CROWDS: dict[str, tuple[Attack, int, int]] = {
+    "1 address": (reads, 1, 1),
+    "3 addresses": (reads, 3, 3),
+    "30 addresses": (reads, 30, 30),
+    "100 addresses": (reads, 100, 100),
+    "endless head": (endless_head, 4, 2),
+    "20,000 headers": (many_headers, 4, 2),
+    "dripping body": (dripping_body, 600, 2),
+    "unread answer": (unread_answer, 1500, 2),
+    "looping reads": (reads, 120, 1),
+    "looping checks": (checks, 240, 2),
+    "reopened head": (reopened_head, 2300, 2),
+    "streams": (streams, 120, 2),
 }
-"""Each with its number of clients, half of them from each address; who loops on reads has one."""
+"""Each with its number of clients, and of addresses."""
 
 
-def attack(name: str, base: str) -> None:
-    """Attack until this process is ended; a client whose connection ends begins another."""
+def crowd(name: str, base: str) -> None:
+    """Be there until this process is ended; a client whose connection ends begins another."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    client, number = ATTACKERS[name]
+    client, number, addresses = CROWDS[name]
     place = urlsplit(base)
-    addresses = ADDRESSES[:1] if client is looping_reads else ADDRESSES
 
     async def forever(address: str) -> None:
         while True:
@@ -157,66 +171,88 @@ def attack(name: str, base: str) -> None:
                 await asyncio.sleep(0.1)
             await asyncio.sleep(0.02)
 
-    async def crowd() -> None:
-        await asyncio.gather(*(forever(addresses[each % len(addresses)]) for each in range(number)))
+    async def all_of_them() -> None:
+        await asyncio.gather(*(forever(f"127.0.0.{2 + each % addresses}") for each in range(number)))
 
-    asyncio.run(crowd())
+    asyncio.run(all_of_them())
 
 
-def read(base: str, seconds: float) -> dict[str, Any]:
-    """Read as other people do, each time on a new connection."""
-    taken: dict[str, list[float]] = {path: [] for path in PATHS}
-    refused = 0
+def visit(url: str, address: str) -> tuple[float, bool]:
+    """Return what one answer took in milliseconds, and whether it was refused."""
+    transport = httpx.HTTPTransport(local_address=address, verify=False)
+    with httpx.Client(transport=transport, timeout=PATIENCE_S, trust_env=False) as client:
+        begun = time.perf_counter()
+        try:
+            is_refused = client.get(url).status_code != 200
+        except httpx.TransportError:
+            is_refused = True
+        return (time.perf_counter() - begun) * 1000, is_refused
+
+
+def visits(base: str, seconds: float) -> dict[str, dict[str, float]]:
+    """Read as the three visitors do."""
+    taken: dict[str, list[tuple[float, bool]]] = {"read before": [], "new": [], "/livez": []}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for path, values in taken.items():
-            transport = httpx.HTTPTransport(local_address="127.0.0.9")
-            begun = time.perf_counter()
-            try:
-                with httpx.Client(transport=transport, timeout=PATIENCE_S) as client:
-                    refused += client.get(base + path).status_code != 200
-            except httpx.TransportError:
-                refused += 1
-            values.append((time.perf_counter() - begun) * 1000)
+    for number in count():
+        if time.perf_counter() > end:
+            break
+        taken["read before"].append(visit(base + PAGE, KNOWN))
+        taken["new"].append(visit(base + PAGE, f"127.0.{10 + number // 250}.{number % 250 + 1}"))
+        taken["/livez"].append(visit(base + "/livez", KNOWN))
         time.sleep(0.05)
-    latencies = {
-        f"{path}_ms": {"p95": round(percentile(values, 95), 1), "max": round(max(values), 1)}
-        for path, values in taken.items()
+    return {
+        visitor: {
+            "reads": len(answers),
+            "refused": sum(is_refused for _, is_refused in answers),
+            "p50_ms": round(percentile([ms for ms, _ in answers], 50), 1),
+            "p95_ms": round(percentile([ms for ms, _ in answers], 95), 1),
+        }
+        for visitor, answers in taken.items()
     }
-    return {"reads": sum(map(len, taken.values())), "refused": refused, **latencies}
 
 
-def measured(name: str, url: str, folder: Path, seconds: float) -> dict[str, Any]:
-    """Serve a database, attack it, and return what others waited."""
-    environ = {**os.environ, "KERNELCUP_DATABASE": url, "KERNELCUP_HOME": str(folder / "home")}
+def measured(name: str, url: str, folder: Path, seconds: float, tree: Path) -> dict[str, Any]:
+    """Serve a database by the code of a checkout, let the crowd in, and return what visitors waited."""
+    environ = {
+        **os.environ,
+        "PYTHONPATH": f"{tree}/src:{tree}/packages",
+        "KERNELCUP_DATABASE": url,
+        "KERNELCUP_HOME": str(folder / "home"),
+    }
     command = [sys.executable, "-m", "kernelcup", "serve", "--no-judge", "--port", "0"]
     log = folder / "server.log"
     with (
         log.open("wb") as errors,
-        subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=errors) as server,
+        subprocess.Popen(command, cwd=tree, env=environ, stdout=subprocess.PIPE, stderr=errors) as server,
     ):
-        attacker = multiprocessing.get_context("spawn").Process(
-            target=attack, args=(name, base := wait_for_url(server))
+        others = multiprocessing.get_context("spawn").Process(
+            target=crowd, args=(name, base := wait_for_url(server))
         )
         try:
-            httpx.get(base + PAGE, timeout=60)
-            if name in ATTACKERS:
-                attacker.start()
+            for number in range(4):
+                httpx.get(base + page_path(number), timeout=60)
+            end = time.perf_counter() + SETTLE_S
+            while time.perf_counter() < end:
+                visit(base + PAGE, KNOWN)
+            load = round(os.getloadavg()[0], 1)
+            if name in CROWDS:
+                others.start()
                 time.sleep(SETTLE_S)
-            result = read(base, seconds)
+            result = visits(base, seconds)
         finally:
-            if attacker.pid is not None:
-                attacker.kill()
-                attacker.join()
+            if others.pid is not None:
+                others.kill()
+                others.join()
             server.terminate()
-    return result | {"log_bytes": log.stat().st_size}
+    return {**result, "log_bytes": log.stat().st_size, "load": load}
 
 
 def main() -> None:
     """Measure, print, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("attackers", nargs="*", metavar="ATTACKER", help=", ".join(ATTACKERS))
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("crowds", nargs="*", metavar="CROWD", help=", ".join(CROWDS))
+    parser.add_argument("--checkouts", nargs="+", type=Path, default=[ROOT])
+    parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--submissions", type=int, default=20_000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -224,8 +260,11 @@ def main() -> None:
         with Database.open(url) as db:
             fill(db, submissions=given.submissions, queued=given.submissions // 10)
         found = {
-            each: measured(each, url, Path(name), given.seconds)
-            for each in given.attackers or ("no attacker", *ATTACKERS)
+            each: {
+                machine_facts(tree)["commit"]: measured(each, url, Path(name), given.seconds, tree.resolve())
+                for tree in given.checkouts
+            }
+            for each in given.crowds or ("none", *CROWDS)
         }
     publish("front-door.json", {**machine_facts(), "seconds": given.seconds, "under": found})
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -286,7 +287,7 @@ def test_who_waits_too_long_is_refused(
 ) -> None:
     from kernelcup.http import capacity
 
-    monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(capacity, "STANDSTILL_S", 0.01)
     make_board(db)
     ada = person("ada")
     platform.room = capacity.Room(**full)
@@ -294,7 +295,9 @@ def test_who_waits_too_long_is_refused(
     answer = client.post(SUBMISSIONS, json=body, headers=ada.headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
     assert int(answer.headers["Retry-After"]) > 0
-    for path in (SUBMISSIONS, "/leaderboards", "/b/double", "/livez"):
+    assert client.get("/livez").text == "ok"
+    assert {client.get(path).json()["checks"]["database"] for path in ("/healthz", "/readyz")} == {"ok"}
+    for path in (SUBMISSIONS, "/leaderboards", "/b/double"):
         answer = client.get(path, headers=ada.headers)
         assert answer.status_code == (503 if "readers" in full else 200)
         if "readers" in full:
@@ -329,7 +332,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
 def test_heavy_reads_delay_no_other_read_and_are_refused_in_time(
     server_url, person, db, platform, hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcup.http.capacity.PATIENCE_S", 0.05)
+    monkeypatch.setattr("kernelcup.http.capacity.STANDSTILL_S", 0.05)
     make_board(db)
     readers = [person(f"reader{number}") for number in range(12)]
 
@@ -354,7 +357,7 @@ def test_heavy_reads_delay_no_other_read_and_are_refused_in_time(
 def test_an_address_waits_for_its_own_heavy_read_and_others_do_not(
     server_url, db, hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcup.http.capacity.PATIENCE_S", 0.05)
+    monkeypatch.setattr("kernelcup.http.capacity.STANDSTILL_S", 0.05)
     make_board(db, devices=["H100", "MI300"])
 
     def download(address: str, device: str) -> httpx.Response:
@@ -385,9 +388,9 @@ def test_what_reads_take_is_measured_by_each_service_for_itself(
     entered: list[Gate] = []
     enter = Gate.enter
 
-    async def noted(gate: Gate, address: str, **settings: bool) -> None:
+    async def noted(gate: Gate, *settings: Any) -> None:
         entered.append(gate)
-        await enter(gate, address, **settings)
+        await enter(gate, *settings)
 
     monkeypatch.setattr(Gate, "enter", noted)
     make_board(db)

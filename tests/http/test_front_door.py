@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -204,8 +205,7 @@ def test_a_body_that_does_not_come_takes_no_place(serve, platform) -> None:
         assert is_served(url, "/")
 
 
-def test_one_address_that_loops_on_reads_waits_and_the_others_do_not(serve, db, monkeypatch) -> None:
-    monkeypatch.setattr(capacity, "PATIENCE_S", 1.0)
+def test_one_address_that_loops_on_reads_waits_and_the_others_do_not(serve, db) -> None:
     make_board(db)
     url = serve()
     with ExitStack() as held:
@@ -214,3 +214,42 @@ def test_one_address_that_loops_on_reads_waits_and_the_others_do_not(serve, db, 
             assert is_served(url, "/b/double")
         answers = [client.recv(65536) for client in clients]
     assert {answer.split()[1] for answer in answers} <= {b"200", b"429"}
+
+
+def test_a_client_that_hangs_up_within_a_body_is_a_line_of_the_log(serve, person, caplog) -> None:
+    ada = person("ada")
+    head = (
+        f"POST /api/v1/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: {ada.headers['Authorization']}\r\n"
+    )
+    url = serve()
+    with connect(url, f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{{".encode()):
+        pass
+    assert counted(url, "/api/v1/submissions") == "499"
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def test_a_client_that_hangs_up_in_a_line_waits_no_longer(serve, platform) -> None:
+    platform.room = Room(readers=0)
+    url = serve()
+    with connect(url, ask("/")):
+        while not platform.room.readers._lines:
+            time.sleep(0.001)
+    until = time.monotonic() + capacity.PATIENCE_S / 2
+    while platform.room.readers._lines and time.monotonic() < until:
+        time.sleep(0.001)
+    assert platform.room.readers._lines == {}
+    platform.room = Room()
+    assert counted(url, "none") == "499"
+
+
+def counted(url: str, route: str) -> str:
+    """Return the status with which a request of a route was counted, once it was."""
+    for _ in range(200):
+        found = re.search(
+            f'requests_total{{method="[A-Z]+",route="{route}",status="([0-9]+)"}} 1.0',
+            httpx.get(f"{url}/metrics").text,
+        )
+        if found:
+            return found[1]
+        time.sleep(0.01)
+    return pytest.fail("it was not")

@@ -68,7 +68,7 @@ def test_the_stream_of_a_ranking_ends_when_its_reader_loses_the_right(
 
 
 def test_answers_503_are_counted_by_cause(client, platform, monkeypatch) -> None:
-    monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(capacity, "STANDSTILL_S", 0.01)
     with monkeypatch.context() as full:
         full.setattr(platform, "room", Room(readers=0))
         for path in ("/api/v1/leaderboards", "/leaderboards"):
@@ -160,7 +160,7 @@ def test_alerts_and_dashboard_name_only_metrics_and_labels_that_are_served(
     make_board(db)
     Judging(db, clock).submit()
     client.get("/metrics")
-    monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(capacity, "STANDSTILL_S", 0.01)
     with monkeypatch.context() as full:
         full.setattr(platform, "room", Room(readers=0))
         client.get("/api/v1/leaderboards")

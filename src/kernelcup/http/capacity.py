@@ -1,10 +1,9 @@
-"""Places for requests; who waits for one is served before those whose address used more of the processor."""
+"""Places for requests; addresses that wait for one take turns."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import math
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -38,15 +37,17 @@ SLOW_S = 0.2
 THREADS = 12
 """Threads that serve requests. More only wait for each other: Python runs one at a time."""
 
-PATIENCE_S = 5.0
+HEALTH_PATHS = ("/livez", "/healthz", "/readyz")
+CHECKS = 8
+"""Requests at once of one of these paths, half of them from one address. No others take their places."""
+
+PATIENCE_S = 1.0
+"""Processor time of this process that a request waits for its place at most. On a busy machine that takes longer."""
+STANDSTILL_S = 10.0
+"""Seconds that it waits at most, while nothing is served or others keep the processor busy."""
 RETRY_S = 2
 MOST_OF_ONE = 32
 """Requests that change something, of one person at once."""
-
-HALF_S = 10.0
-"""Processor time that was used so long ago counts half."""
-MOST_ADDRESSES = 10_000
-"""Addresses whose use is known: those of the last requests."""
 
 CACHED_BYTES = 64 << 20
 CACHED_S = 60.0
@@ -60,117 +61,104 @@ R = TypeVar("R")
 
 
 def network_of(host: str) -> str:
-    """Return an IPv4 address as it is, and the network prefix of an IPv6 address."""
+    """Return an IPv4 address, also one mapped to IPv6, as it is, and the network prefix of an IPv6 address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host
-    if address.version == 4:
-        return str(address)
-    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
-
-
-class Usage:
-    """The processor seconds that each address used lately."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, tuple[float, float]] = {}
-
-    def of(self, address: str) -> float:
-        """Return an address's seconds; older ones count less."""
-        seconds, at = self._of.get(address, (0.0, 0.0))
-        return seconds * math.exp2((at - time.monotonic()) / HALF_S)
-
-    def add(self, address: str, seconds: float) -> None:
-        """Note a use."""
-        seconds += self.of(address)
-        self._of.pop(address, None)  # the newest stands last
-        self._of[address] = seconds, time.monotonic()
-        if len(self._of) > MOST_ADDRESSES:
-            del self._of[next(iter(self._of))]
+    address = getattr(address, "ipv4_mapped", None) or address
+    bits = 32 if address.version == 4 else 64
+    return str(ipaddress.ip_network((address, bits), strict=False).network_address)
 
 
 class Gate:
     """A number of places, some of them for one address. For the thread of the event loop only."""
 
-    def __init__(self, places: int, most_of_one: int, usage: Usage) -> None:
-        self.usage = usage
+    def __init__(self, places: int, most_of_one: int) -> None:
         self.held: Counter[str] = Counter()
         self._places = places
         self._most_of_one = most_of_one
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
+        """By the addresses that wait, in the order of their turns."""
 
-    async def enter(self, address: str, *, is_first: bool = False) -> None:
-        """Take a place, if need be after other requests of the address, or before them.
+    async def enter(self, address: str, turn: asyncio.Future[None]) -> None:
+        """Take a place when the turn comes; give up if the turn is cancelled.
 
         Raises:
             RateLimited: It takes too long, and the address holds as many as it may.
             Overloaded: It takes too long.
         """
-        if self._is_free(address):
-            self.held[address] += 1
-            return
+        line = self._lines.setdefault(address, deque())
+        line.append(turn)
+        self._serve()
+        end_s, end = time.process_time() + PATIENCE_S, time.monotonic() + STANDSTILL_S
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._turn(address, is_first=is_first)
-        except TimeoutError:
-            if self.held[address] >= self._most_of_one < self._places:
-                text = "Your address has too many requests at once; nothing was done."
-                raise RateLimited(text, retry_after_s=RETRY_S) from None
-            text = "The server is overloaded now; nothing was done."
-            raise Overloaded(text, retry_after_s=RETRY_S) from None
+            while not turn.done():
+                left_s = min(end_s - time.process_time(), end - time.monotonic())
+                if left_s <= 0.0:
+                    raise self._refusal(address)
+                await asyncio.wait({turn}, timeout=max(left_s, 0.05))
+            turn.result()
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(address)  # it came at the same moment
+            raise
+        finally:
+            if turn in line:
+                line.remove(turn)
+                if not line:
+                    del self._lines[address]
 
     def leave(self, address: str) -> None:
-        """Give a place to the next request: of the addresses that may have more, of the one that used least."""
+        """Give a place to the next request."""
         self.held[address] -= 1
         self.held += Counter()  # without those that hold none
-        while waiting := [key for key, line in self._lines.items() if line and self._is_free(key)]:
-            key = min(waiting, key=self.usage.of)
-            turn = self._lines[key].popleft()
+        self._serve()
+
+    def _serve(self) -> None:
+        """Fill the free places: one request of an address, then those of others."""
+        while self.held.total() < self._places:
+            key = next((each for each in self._lines if self.held[each] < self._most_of_one), None)
+            if key is None:
+                return
+            line = self._lines.pop(key)
+            turn = line.popleft()
+            if line:
+                self._lines[key] = line  # behind the others
             if not turn.done():
                 self.held[key] += 1
                 turn.set_result(None)
-        self._lines = {key: line for key, line in self._lines.items() if line}
 
-    async def _turn(self, address: str, *, is_first: bool) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        line = self._lines.setdefault(address, deque())
-        line.insert(0 if is_first else len(line), turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                self.leave(address)  # it came at the same moment
-            elif turn in line:
-                line.remove(turn)
-            raise
-
-    def _is_free(self, address: str) -> bool:
-        return self.held.total() < self._places and self.held[address] < self._most_of_one
+    def _refusal(self, address: str) -> RateLimited:
+        if self.held[address] >= self._most_of_one < self._places:
+            text = "Your address has too many requests at once; nothing was done."
+            return RateLimited(text, retry_after_s=RETRY_S)
+        return Overloaded("The server is overloaded now; nothing was done.", retry_after_s=RETRY_S)
 
 
 class Place:
     """The place of a request, until its answer begins or its body is read."""
+
+    turn: asyncio.Future[None] | None = None
+    """What it waits for at a gate, or waited for last; if this is cancelled, the request ends."""
 
     def __init__(self, address: str) -> None:
         self.used_s = 0.0
         """The processor time of its functions, since it has this place."""
         self._address = address
         self._gate: Gate | None = None
-        self._begun_s = 0.0
 
-    async def take(self, gate: Gate, *, is_first: bool = False) -> None:
+    async def take(self, gate: Gate) -> None:
         """Take a place, instead of the one that it has."""
         self.leave()
-        await gate.enter(self._address, is_first=is_first)
-        self._gate, self._begun_s, self.used_s = gate, time.thread_time(), 0.0
+        self.turn = asyncio.get_running_loop().create_future()
+        await gate.enter(self._address, self.turn)
+        self._gate, self.used_s = gate, 0.0
 
     def leave(self) -> None:
-        """Give the place back, if it has one. Its address used this, and a part of the loop's processor time."""
+        """Give the place back, if it has one."""
         gate, self._gate = self._gate, None
         if gate is not None:
-            part_s = (time.thread_time() - self._begun_s) / gate.held.total()
-            gate.usage.add(self._address, self.used_s + part_s)
             # The loop looks at its sockets before it goes on with the next ones.
             asyncio.get_running_loop().call_soon(gate.leave, self._address)
 
@@ -227,10 +215,10 @@ class Room:
     """The places of one process. All but the cache is for the thread of its event loop."""
 
     def __init__(self, *, writers: int = WRITERS, readers: int = READERS) -> None:
-        usage = Usage()
-        self.writers = Gate(writers, writers, usage)
-        self.readers = Gate(readers, READERS_OF_ONE, usage)
-        self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2, usage)
+        self.writers = Gate(writers, writers)
+        self.readers = Gate(readers, READERS_OF_ONE)
+        self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2)
+        self.checks = {path: Gate(CHECKS, CHECKS // 2) for path in HEALTH_PATHS}
         self.taken_s: dict[Hashable, float] = {}
         """The processor time that reads take on average, by the function of their route."""
         self.cache = Cache()

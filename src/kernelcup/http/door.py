@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from kernelcup.http.capacity import network_of
-from kernelcup.http.middleware import HEALTH_PATHS
+from kernelcup.http.capacity import HEALTH_PATHS, network_of
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -228,6 +227,8 @@ class Door(HttpToolsProtocol):
         if self._running is not None:
             # uvicorn marks the newest request only, which may wait for this one.
             self._running.disconnected = True
+            if (place := self._running.scope["state"].get("place")) is not None and place.turn is not None:
+                place.turn.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:

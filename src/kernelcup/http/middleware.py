@@ -10,6 +10,7 @@ import uuid
 
 import structlog
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelcup.errors import Overloaded, RateLimited
@@ -37,9 +38,6 @@ UNKNOWN_BODY_S = 10.0
 
 API = "/api/v1"
 
-HEALTH_PATHS = ("/livez", "/healthz", "/readyz")
-"""Served before other requests of their address."""
-
 HELD = f"{API}/agent/ask"
 """Its answer waits for a job, so the time that it takes says nothing about the server."""
 ASKED_OFTEN = (HELD, f"{API}/agent/news")
@@ -65,6 +63,8 @@ class Refused(Exception):
 
 
 STOPPING = Refused(503, "server_stopping", "The server stops, and may have done this or not.")
+GONE = (499, "request_timeout", "The client hung up.")
+"""For the log and the counts."""
 
 
 def allow_body(scope: Scope, *, most_bytes: int = LARGEST_JSON_BYTES, whole_s: float | None = None) -> None:
@@ -90,12 +90,12 @@ class Surroundings:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
         begun = time.perf_counter()
         status, started = 500, False
         room: Room = scope["app"].state.platform.room
         place = Place(network_of(scope["client"][0]) if scope.get("client") else "unknown")
         PLACE.set(place)
+        scope.setdefault("state", {}).update(request_id=request_id, place=place)
 
         async def listen() -> Message:
             place.leave()  # what comes next may take its time
@@ -113,16 +113,12 @@ class Surroundings:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
-                await place.take(room.readers, is_first=scope["path"] in HEALTH_PATHS)
+                await place.take(room.checks.get(scope["path"], room.readers))
                 await self._app(scope, listen, tell)
-            except RateLimited as error:  # there was no place
-                status = 503 if isinstance(error, Overloaded) else 429
-                await self._refuse(scope, tell, Refused(status, error.code, str(error)))
-            except asyncio.CancelledError:
-                # The server stops and waits no longer. Without an answer the client would be told 500.
+            except (RateLimited, asyncio.CancelledError) as error:
                 if started:
                     raise
-                await self._refuse(scope, tell, STOPPING)
+                await self._refuse(scope, tell, _refusal(error, place))
             finally:
                 place.leave()
                 self._done(scope, status, time.perf_counter() - begun)
@@ -184,9 +180,10 @@ class BodyLimit:
 
         try:
             await self._app(scope, body.receive, watched)
-        except Refused:
+        except (Refused, ClientDisconnect):
             if started:
                 raise
+            body.refusal = body.refusal or Refused(*GONE)
         if body.refusal is not None and not started:
             await _refuse(scope, send, body.refusal)
 
@@ -237,6 +234,14 @@ class _Body:
     def _refused(self, status: int, code: str, text: str) -> Refused:
         self.refusal = Refused(status, code, text)
         return self.refusal
+
+
+def _refusal(error: BaseException, place: Place) -> Refused:
+    if isinstance(error, RateLimited):  # there was no place
+        return Refused(503 if isinstance(error, Overloaded) else 429, error.code, str(error))
+    is_gone = place.turn is not None and place.turn.cancelled()
+    # The server stops and waits no longer. Without an answer the client would be told 500.
+    return Refused(*GONE) if is_gone else STOPPING
 
 
 def _add_headers(scope: Scope, message: Message) -> None:
