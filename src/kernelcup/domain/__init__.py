@@ -18,6 +18,7 @@ from kernelcup.domain.competition import (
     ModeGroup,
     NewsKind,
     PauseScope,
+    Phase,
     Priority,
     Submission,
     TrustRule,

@@ -28,6 +28,14 @@ class Visibility(StrEnum):
     """Its members, its creator and admins; for others it does not exist."""
 
 
+class Phase(StrEnum):
+    """Whether a leaderboard takes submissions that count."""
+
+    UPCOMING = "upcoming"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
 class CodePolicy(StrEnum):
     """When the code of a leaderboard's submissions is shown to others."""
 
@@ -190,6 +198,15 @@ class Leaderboard(BoardSettings):
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
     licence: str = ""
     """The licence under which people submit, of its event; empty for none."""
+    own_opens_at: datetime | None = None
+    own_deadline: datetime | None = None
+    """Its own settings; ``opens_at`` and ``deadline`` are what is in force, with the dates of its event."""
+
+    def phase(self, now: datetime) -> Phase:
+        """Return whether it is open to all who may submit; a late exception extends it for one user."""
+        if self.deadline is not None and now > self.deadline:
+            return Phase.CLOSED
+        return Phase.UPCOMING if self.opens_at is not None and now < self.opens_at else Phase.OPEN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,7 @@ from kernelcup.domain import (
     Job,
     JobState,
     Leaderboard,
+    Phase,
     Role,
     Ruling,
     Run,
@@ -187,7 +188,7 @@ def is_published(session: Session, board: Leaderboard, *, now: datetime | None) 
     """
     if not board.publishes_code:
         return False
-    if now is None or board.deadline is None or now <= board.deadline:
+    if now is None or board.phase(now) is not Phase.CLOSED:
         return False
     if board.freeze_at is not None and now >= board.freeze_at:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, false, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -17,6 +18,7 @@ from kernelcup.app.courses.queries import courses
 from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
+from kernelcup.domain.events import EventSettings
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
@@ -26,6 +28,7 @@ from kernelcup.tables import (
     BoardEventRow,
     ComparisonRow,
     CourseRow,
+    DeadlineExceptionRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -97,7 +100,12 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"}
+    own = (
+        {"opens_at": settings.own_opens_at, "deadline": settings.own_deadline}
+        if isinstance(settings, Leaderboard)
+        else {}
+    )
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"} | own
 
 
 def _column(value: object) -> object:
@@ -260,6 +268,29 @@ def count_ranked_jobs(session: Session, board_id: int) -> dict[str, int]:
     return dict(session.execute(query).all())
 
 
+def count_outside(
+    session: Session, board_id: int, opens_at: datetime | None, ends_at: datetime | None
+) -> int:
+    """Return how many ranked submissions, without those that failed, were made before or after these times.
+
+    What a late exception let in counts as made in time.
+    """
+    made, late = SubmissionRow.created_at, DeadlineExceptionRow
+    outside = [] if opens_at is None else [made < opens_at]
+    if ends_at is not None:
+        outside.append(and_(made > ends_at, or_(late.until.is_(None), made > late.until)))
+    query = (
+        select(func.count(SubmissionRow.id.distinct()))
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .outerjoin(RunRow, RunRow.job_id == JobRow.id)
+        .outerjoin(late, and_(late.leaderboard_id == board_id, late.user_id == SubmissionRow.user_id))
+        .where(SubmissionRow.leaderboard_id == board_id, or_(false(), *outside))
+        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.practice.is_(False))
+        .where(or_(JobRow.state.in_(OPEN), RunRow.score_s.is_not(None)))
+    )
+    return session.execute(query).scalar_one()
+
+
 def used_devices(session: Session, board_id: int, devices: Sequence[str]) -> list[str]:
     """Return those of the devices on which a leaderboard has submissions."""
     query = (
@@ -341,6 +372,7 @@ def put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None
 
 # Columns instead of mapped objects, because each request reads leaderboards, and only reads them.
 _BOARDS = table_of(LeaderboardRow)
+_DATES = ("opens_at", "qualifier_at", "ends_at")
 
 
 def _page(after_id: int | None, limit: int | None) -> Select[Any]:
@@ -355,6 +387,7 @@ def _boards() -> Select[Any]:
         .add_columns(
             func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
         )
+        .add_columns(*(of[name].label(f"event_{name}") for name in _DATES))
         .join(people, people.c.id == _BOARDS.c.creator_id)
         .outerjoin(course, course.c.id == _BOARDS.c.course_id)
         .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
@@ -377,4 +410,10 @@ def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
 
 def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
     settings = {name: _setting(kind, getattr(board, name)) for name, kind in SETTING_TYPES.items()}
-    return made_of(board, Leaderboard, devices=tuple(devices), **settings)
+    own = {"own_opens_at": board.opens_at, "own_deadline": board.deadline}
+    found = made_of(board, Leaderboard, devices=tuple(devices), **settings, **own)
+    if not board.event:
+        return found
+    event = EventSettings(**{name: getattr(board, f"event_{name}") for name in _DATES})
+    opens_at, deadline = event.dates_of(found, found.course_id)
+    return dataclasses.replace(found, opens_at=opens_at, deadline=deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -10,7 +11,7 @@ from sqlalchemy import Select, delete, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import name_key
-from kernelcup.domain.events import EVENT_SETTING_TYPES, Event, EventSettings
+from kernelcup.domain.events import EVENT_SETTING_TYPES, Event, EventSettings, earliest
 from kernelcup.engine.database import insert_or_none
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import BoardEventRow, LeaderboardRow, UserRow
@@ -55,9 +56,11 @@ def ensure(session: Session, name: str, *, creator_id: int, now: datetime) -> in
     return known or insert(session, name, EventSettings(), creator_id=creator_id, now=now)
 
 
-def replace(session: Session, event_id: int, settings: EventSettings) -> None:
-    """Replace all settings of an event."""
-    session.execute(update(BoardEventRow).where(BoardEventRow.id == event_id).values(**_columns(settings)))
+def change(session: Session, event_id: int, settings: EventSettings, names: Collection[str]) -> None:
+    """Change the named settings of an event."""
+    values = {name: column for name, column in _columns(settings).items() if name in names}
+    if values:
+        session.execute(update(BoardEventRow).where(BoardEventRow.id == event_id).values(values))
 
 
 def remove(session: Session, event_id: int) -> None:
@@ -81,7 +84,15 @@ def _one(session: Session, query: Select[BoardEventRow, str]) -> Event | None:
 
 
 def _event(row: BoardEventRow, creator: str) -> Event:
-    return made_of(row, Event, creator=creator, fields=tuple(row.fields), prizes=tuple(row.prizes))
+    return made_of(
+        row,
+        Event,
+        creator=creator,
+        fields=tuple(row.fields),
+        prizes=tuple(row.prizes),
+        register_by=row.register_by and earliest(row.register_by, row.ends_at),
+        teams_until=row.teams_until and earliest(row.teams_until, row.ends_at),
+    )
 
 
 def _columns(settings: EventSettings) -> dict[str, Any]:
