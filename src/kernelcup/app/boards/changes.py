@@ -241,8 +241,8 @@ def _changed(
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
         board_rules.check_proofs(changed.harness, changed, devices=changed.devices, known=known, task=task)
     opens_at, ends_at = check_dates(session, changed, given, changed.course_id)
-    own = {"own_opens_at": changed.opens_at, "own_deadline": changed.deadline}
-    return dataclasses.replace(changed, opens_at=opens_at, deadline=ends_at, **own)
+    changed = dataclasses.replace(changed, own_opens_at=changed.opens_at, own_deadline=changed.deadline)
+    return dataclasses.replace(changed, opens_at=opens_at, deadline=ends_at)
 
 
 def _tried(db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None) -> Tried | None:
