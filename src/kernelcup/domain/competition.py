@@ -198,8 +198,8 @@ class Leaderboard(BoardSettings):
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
     licence: str = ""
     """The licence under which people submit, of its event; empty for none."""
-    own_opens_at: datetime | None = None
-    own_deadline: datetime | None = None
+    own_opens_at: datetime | None = field(default=None, compare=False)
+    own_deadline: datetime | None = field(default=None, compare=False)
     """Its own settings; ``opens_at`` and ``deadline`` are what is in force, with the dates of its event."""
 
     def phase(self, now: datetime) -> Phase:

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from datetime import datetime
 
 from kernelcup.app import access
-from kernelcup.app.boards.queries import boards
 from kernelcup.app.events.queries import events
 from kernelcup.domain import Actor, BoardSettings, Leaderboard
 from kernelcup.engine import Session
@@ -55,7 +54,7 @@ def check_results(session: Session, board: Leaderboard) -> None:
     if event is None:
         return
     _, ends_at = event.dates_of(dataclasses.replace(board, deadline=None), board.course_id)
-    if count := boards.count_outside(session, board.id, event.opens_at, ends_at):
+    if count := events.count_outside(session, board.id, event.opens_at, ends_at):
         raise Conflict(
             f"{plural(count, 'ranked submission')} to {board.name!r} came before event {event.name!r} opens or after "
             "it ends for the leaderboard, and would give points there. Give the event other dates, or take another "

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -28,7 +28,6 @@ from kernelcup.tables import (
     BoardEventRow,
     ComparisonRow,
     CourseRow,
-    DeadlineExceptionRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -266,29 +265,6 @@ def count_ranked_jobs(session: Session, board_id: int) -> dict[str, int]:
         .order_by(JobRow.device)
     )
     return dict(session.execute(query).all())
-
-
-def count_outside(
-    session: Session, board_id: int, opens_at: datetime | None, ends_at: datetime | None
-) -> int:
-    """Return how many ranked submissions, without those that failed, were made before or after these times.
-
-    What a late exception let in counts as made in time.
-    """
-    made, late = SubmissionRow.created_at, DeadlineExceptionRow
-    outside = [] if opens_at is None else [made < opens_at]
-    if ends_at is not None:
-        outside.append(and_(made > ends_at, or_(late.until.is_(None), made > late.until)))
-    query = (
-        select(func.count(SubmissionRow.id.distinct()))
-        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .outerjoin(RunRow, RunRow.job_id == JobRow.id)
-        .outerjoin(late, and_(late.leaderboard_id == board_id, late.user_id == SubmissionRow.user_id))
-        .where(SubmissionRow.leaderboard_id == board_id, or_(false(), *outside))
-        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.practice.is_(False))
-        .where(or_(JobRow.state.in_(OPEN), RunRow.score_s.is_not(None)))
-    )
-    return session.execute(query).scalar_one()
 
 
 def used_devices(session: Session, board_id: int, devices: Sequence[str]) -> list[str]:

@@ -7,14 +7,24 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, and_, delete, false, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import name_key
+from kernelcup.domain import OPEN
 from kernelcup.domain.events import EVENT_SETTING_TYPES, Event, EventSettings, earliest
 from kernelcup.engine.database import insert_or_none
 from kernelcup.engine.rows import made_of
-from kernelcup.tables import BoardEventRow, LeaderboardRow, UserRow
+from kernelcup.tables import (
+    BoardEventRow,
+    DeadlineExceptionRow,
+    JobRow,
+    LeaderboardRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+)
+from kernelcup_harness.protocol import Mode
 
 
 def find(session: Session, name: str) -> Event | None:
@@ -72,6 +82,29 @@ def board_ids(session: Session, event_id: int) -> list[int]:
     """Return the leaderboards of an event, oldest first."""
     query = select(LeaderboardRow.id).where(LeaderboardRow.event_id == event_id).order_by(LeaderboardRow.id)
     return list(session.scalars(query))
+
+
+def count_outside(
+    session: Session, board_id: int, opens_at: datetime | None, ends_at: datetime | None
+) -> int:
+    """Return how many ranked submissions, without those that failed, were made before or after these times.
+
+    What a late exception let in counts as made in time.
+    """
+    made, late = SubmissionRow.created_at, DeadlineExceptionRow
+    outside = [] if opens_at is None else [made < opens_at]
+    if ends_at is not None:
+        outside.append(and_(made > ends_at, or_(late.until.is_(None), made > late.until)))
+    query = (
+        select(func.count(SubmissionRow.id.distinct()))
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .outerjoin(RunRow, RunRow.job_id == JobRow.id)
+        .outerjoin(late, and_(late.leaderboard_id == board_id, late.user_id == SubmissionRow.user_id))
+        .where(SubmissionRow.leaderboard_id == board_id, or_(false(), *outside))
+        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.practice.is_(False))
+        .where(or_(JobRow.state.in_(OPEN), RunRow.score_s.is_not(None)))
+    )
+    return session.execute(query).scalar_one()
 
 
 def _events() -> Select[BoardEventRow, str]:
