@@ -249,10 +249,12 @@ def test_an_event_is_walked_over_its_dates(visitor, person, db, clock) -> None:
 
     surfer.expects_refusal = True
     page.get_by_role("button", name="Register").click()
-    assert "after it also final" in said("/e/spring")
+    assert "then only final" in said("/e/spring")
     assert "not_open_yet" in sends("double")
     clock.advance(DAY.total_seconds())
     assert "number 1 in the queue" in sends("double")
+    judging = Judging(db, clock)
+    judging.finish(judging.claim())
     clock.advance(DAY.total_seconds() + 1)
     assert "deadline_passed" in sends("double")
     assert "number 1 in the queue" in sends("final")
@@ -261,4 +263,5 @@ def test_an_event_is_walked_over_its_dates(visitor, person, db, clock) -> None:
     assert "deadline_passed" in sends("final")
     assert said("/e/spring").count("Ended") == 2
     assert "Ended 3 Jun" in said("/e/spring")
+    assert "25" in page.get_by_role("region", name="Points").last.inner_text()
     assert "The registration has ended." in visitor().open("/e/spring").locator("main").inner_text()
