@@ -18,7 +18,6 @@ from kernelcup.domain.competition import (
     ModeGroup,
     NewsKind,
     PauseScope,
-    Phase,
     Priority,
     Submission,
     TrustRule,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from kernelcup.domain.people import Named
 from kernelcup_harness.protocol import (
@@ -26,14 +26,6 @@ class Visibility(StrEnum):
     PUBLIC = "public"
     CLOSED = "closed"
     """Its members, its creator and admins; for others it does not exist."""
-
-
-class Phase(StrEnum):
-    """Whether a leaderboard takes submissions that count."""
-
-    UPCOMING = "upcoming"
-    OPEN = "open"
-    CLOSED = "closed"
 
 
 class CodePolicy(StrEnum):
@@ -202,11 +194,11 @@ class Leaderboard(BoardSettings):
     own_deadline: datetime | None = field(default=None, compare=False)
     """Its own settings; ``opens_at`` and ``deadline`` are what is in force, with the dates of its event."""
 
-    def phase(self, now: datetime) -> Phase:
-        """Return whether it is open to all who may submit; a late exception extends it for one user."""
+    def phase(self, now: datetime) -> Literal["upcoming", "open", "closed"]:
+        """Return whether it is open; a late exception extends that for one user."""
         if self.deadline is not None and now > self.deadline:
-            return Phase.CLOSED
-        return Phase.UPCOMING if self.opens_at is not None and now < self.opens_at else Phase.OPEN
+            return "closed"
+        return "upcoming" if self.opens_at is not None and now < self.opens_at else "open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

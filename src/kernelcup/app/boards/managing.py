@@ -24,7 +24,7 @@ from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import BoardChanges, Changes
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
-from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Phase, Role, Scope, Task
+from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.names import check_board_name
@@ -172,7 +172,7 @@ def close(db: Database, actor: Actor, board: Board, *, now: datetime) -> Leaderb
     """
     with db.read() as session:
         found = find_managed(session, board, actor)
-    if found.phase(now) is Phase.CLOSED:
+    if found.phase(now) == "closed":
         raise Conflict(
             f"Leaderboard {found.name!r} closed at {found.deadline:%Y-%m-%d %H:%M:%S} UTC already."
         )

@@ -33,7 +33,6 @@ from kernelcup.domain import (
     Final,
     FinalPlace,
     Leaderboard,
-    Phase,
     RankedBy,
     Ruling,
     UserName,
@@ -175,7 +174,7 @@ def _check(session: Session, board: Leaderboard, device: str, *, now: datetime) 
 
 def _check_closed(session: Session, board: Leaderboard, *, now: datetime) -> None:
     late = late_exceptions.latest(session, board.id)
-    closed = board.phase(now) is Phase.CLOSED
+    closed = board.phase(now) == "closed"
     if closed and (late is None or late < now):
         return
     if board.deadline is None:

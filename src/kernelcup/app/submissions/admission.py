@@ -15,7 +15,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.rules.pauses import Stops
 from kernelcup.app.submissions.directives import Directives
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import Actor, AfterDeadline, Device, Language, Leaderboard, Phase
+from kernelcup.domain import Actor, AfterDeadline, Device, Language, Leaderboard
 from kernelcup.engine import Session
 from kernelcup.errors import (
     Banned,
@@ -123,12 +123,12 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
     if not is_ranked and access.manages_board(person, board):
         return False
     phase = board.phase(now)
-    if phase is Phase.UPCOMING:
+    if phase == "upcoming":
         raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
     late = None
-    if phase is Phase.CLOSED and person.user_id is not None:
+    if phase == "closed" and person.user_id is not None:
         late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
-    if phase is Phase.OPEN or (late is not None and now <= late):
+    if phase == "open" or (late is not None and now <= late):
         check_registered(session, board, person)
         return False
     takes = board.after_deadline

@@ -30,7 +30,6 @@ from kernelcup.domain import (
     Job,
     JobState,
     Leaderboard,
-    Phase,
     Role,
     Ruling,
     Run,
@@ -188,7 +187,7 @@ def is_published(session: Session, board: Leaderboard, *, now: datetime | None) 
     """
     if not board.publishes_code:
         return False
-    if now is None or board.phase(now) is not Phase.CLOSED:
+    if now is None or board.phase(now) != "closed":
         return False
     if board.freeze_at is not None and now >= board.freeze_at:
         return False

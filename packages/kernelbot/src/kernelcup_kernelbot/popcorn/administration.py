@@ -20,7 +20,7 @@ from kernelcup.app.rules import limits, pauses
 from kernelcup.app.stats import Stats
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions import withdrawal
-from kernelcup.domain import Actor, Phase, Visibility
+from kernelcup.domain import Actor, Visibility
 from kernelcup.domain.answers import Invite, Limit
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.api.forms import Body
@@ -234,7 +234,7 @@ def export(asked: ExportIn, platform: PlatformDep, admin: Admin, now: Now) -> di
     if missing := [number for number in asked.leaderboard_ids if number not in every]:
         raise NotFound(f"There is no leaderboard {missing[0]}.")
     chosen = [every[number] for number in asked.leaderboard_ids]
-    is_open = [each.name for each in chosen if each.phase(now) is not Phase.CLOSED]
+    is_open = [each.name for each in chosen if each.phase(now) != "closed"]
     if is_open and not asked.private:
         raise HTTPException(
             400, f"Leaderboard {is_open[0]!r} is still open; only a private export is made of it."

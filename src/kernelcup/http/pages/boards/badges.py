@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from kernelcup.app.boards import boards
 from kernelcup.app.results import freezes, standings
-from kernelcup.domain import NOBODY, Phase, Standing
+from kernelcup.domain import NOBODY, Standing
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import file_of
@@ -78,7 +78,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             for each in places
         ),
         frozen=since is not None,
-        ended=board.phase(now) is Phase.CLOSED,
+        ended=board.phase(now) == "closed",
     )
     return file_of(request, "image/png", lambda: _drawn(card), facts=card)
 
