@@ -139,15 +139,6 @@ def show_rejudge(
     return render(request, "admin/rejudge.html", board=board, plan=plan, device=device, only_best=only_best)
 
 
-@router.post("/{name}/rejudge")
-def do_rejudge(
-    name: str, db: Db, actor: ActorDep, now: Now, device: Text = "", only_best: Text = ""
-) -> Response:
-    """Judge again what was shown."""
-    rejudge.rejudge_board(db, actor, name, device=device or None, only_best=bool(only_best), now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
-
-
 @router.get("/{name}/unveil")
 def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
     """Ask before a frozen ranking is shown."""
@@ -160,6 +151,7 @@ def _with_problem(request: Request, given: Provided, problem: str) -> Response:
     return board_page(request, platform, given["actor"], request.path_params["name"], 400, problem=problem)
 
 
+add_form(router, "/{name}/rejudge", rejudge.rejudge_board, BOARD)
 add_form(router, "/{name}/unveil", freezes.unveil, BOARD)
 add_form(router, "/{name}/freeze", freezes.freeze, BOARD)
 add_form(router, "/{name}/final", finals.start, BOARD, page=_with_problem)
