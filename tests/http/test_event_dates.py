@@ -9,7 +9,7 @@ import pytest
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
 from kernelcup.app.boards import boards, managing
-from kernelcup.app.boards.late_exceptions import grant_late
+from kernelcup.app.boards.late_exceptions import grant_late, revoke_late
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.events import events
 from kernelcup.app.events.points import points
@@ -156,7 +156,19 @@ def test_results_from_outside_of_its_dates_do_not_come_into_an_event(db, clock, 
     for dates in ({"opens_at": NOW + HOUR}, {"opens_at": None, "ends_at": NOW - HOUR}):
         with pytest.raises(Conflict, match="1 ranked submission"):
             events.update_event(db, grace, "cup", EventChanges(**dates), now=NOW)
-    events.update_event(db, grace, "cup", EventChanges(title="Cup"), now=NOW)
+
+
+def test_results_that_an_event_has_block_no_other_change_of_its_dates(db, clock, grace, judging) -> None:
+    cup(db, grace, "one", ends_at=NOW + HOUR)
+    make_actor(db, "ada")
+    grant_late(db, grace, "one", "ada", NOW + DAY, now=NOW)
+    clock.advance(HOUR.total_seconds() + 1)
+    judging.judge(1000, "ada", board="one")
+    revoke_late(db, grace, "one", "ada", now=clock())
+    events.update_event(db, grace, "cup", EventChanges(ends_at=NOW + HOUR / 2, title="Cup"), now=clock())
+    events.update_event(db, grace, "cup", EventChanges(ends_at=NOW + DAY), now=clock())
+    with pytest.raises(Conflict):
+        events.update_event(db, grace, "cup", EventChanges(ends_at=NOW + HOUR), now=clock())
 
 
 def test_the_end_of_an_event_is_news_of_its_leaderboards_once(db, grace) -> None:

@@ -48,15 +48,22 @@ def check_dates(
     return held
 
 
-def check_results(session: Session, board: Leaderboard) -> None:
-    """Raise ``Conflict`` if a leaderboard has ranked submissions from outside of the dates of its event."""
+def outside(session: Session, board: Leaderboard) -> int:
+    """Return how many ranked submissions to a leaderboard are from outside of the dates of its event."""
     event = events.of_board(session, board.id)
     if event is None:
-        return
-    _, ends_at = event.dates_of(dataclasses.replace(board, deadline=None), board.course_id)
-    if count := events.count_outside(session, board.id, event.opens_at, ends_at):
+        return 0
+    _, ends_at = event.dates_of(
+        dataclasses.replace(board, opens_at=board.own_opens_at, deadline=None), board.course_id
+    )
+    return events.count_outside(session, board.id, event.opens_at, ends_at)
+
+
+def check_results(session: Session, board: Leaderboard, known: int = 0) -> None:
+    """Raise ``Conflict`` if more ranked submissions than were known are from outside of the dates of its event."""
+    if (count := outside(session, board)) > known:
         raise Conflict(
-            f"{plural(count, 'ranked submission')} to {board.name!r} came before event {event.name!r} opens or after "
+            f"{plural(count, 'ranked submission')} to {board.name!r} came before event {board.event!r} opens or after "
             "it ends for the leaderboard, and would give points there. Give the event other dates, or take another "
             "leaderboard."
         )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.board_events import check_event, check_results
+from kernelcup.app.boards.board_events import check_event, check_results, outside
 from kernelcup.app.boards.boards import creator_id, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.events.queries import events, teams
@@ -28,7 +28,6 @@ from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.names import check_name
 
 EventName = Annotated[str, Given(metavar="EVENT", help="Name of the event.")]
-DATES = frozenset(("opens_at", "qualifier_at", "ends_at"))
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -90,11 +89,11 @@ def update_event(
         largest = max((len(each.members) for each in teams.every(session, found.id)), default=1)
         if largest > settings.team_size:
             raise Conflict(f"A team of {found.name} has {largest} members; it would be too large.")
-        numbers = lock_boards(session, found)
+        mine = boards.some(session, lock_boards(session, found)).values()
+        known = {board.id: outside(session, board) for board in mine}
         events.change(session, found.id, settings, changes or ())
-        if not DATES.isdisjoint(changes or ()):
-            for board in boards.some(session, numbers).values():
-                check_results(session, board)
+        for board in mine:
+            check_results(session, board, known[board.id])
         changed = sorted(changes or ())
         audit_log.record(session, actor, "event.update", f"event:{found.name}", {"changed": changed}, now)
         return find_event(session, event, actor)
