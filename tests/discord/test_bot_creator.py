@@ -221,6 +221,14 @@ async def test_a_leaderboard_is_changed_after_it_was_shown_what_that_means(stage
     assert get_board(stage.db, "hers", viewer=OPERATOR).deadline is None
 
 
+async def test_a_leaderboard_is_closed_now(stage: Stage) -> None:
+    grace = stage.creator()
+    stage.board("hers", creator=stage.account(grace), devices=["H100"])
+    asked = await stage.discord.slash(grace, stage.room, "leaderboard close", {"leaderboard_name": "hers"})
+    await (await asked.press("Close it")).wait_text("`hers` is closed")
+    assert get_board(stage.db, "hers").deadline is not None
+
+
 async def test_a_task_is_replaced_after_it_was_shown_what_changes(stage: Stage) -> None:
     grace = stage.creator()
     given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}

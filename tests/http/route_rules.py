@@ -101,6 +101,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.MANAGER, values=BOARD, form={"settings": '{"deadline": null}'}
     ),
     ("PUT", "/leaderboards/{name}/task"): Route(who=Who.MANAGER, values=BOARD, files=TASK_FILES),
+    ("POST", "/leaderboards/{name}/close"): Route(who=Who.MANAGER, values=BOARD),
     ("POST", "/leaderboards/{name}/freeze"): Route(who=Who.MANAGER, values=BOARD, json={}),
     ("POST", "/leaderboards/{name}/unveil"): Route(who=Who.MANAGER, values=BOARD, status=409),
     ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),

@@ -69,4 +69,4 @@ def test_an_open_leaderboard_is_a_conflict_with_a_code_of_its_own(client, grace,
     assert answer.status_code == 409
     error = answer.json()["error"]
     assert error["code"] == "leaderboard_open"
-    assert error["next"][0].startswith("kernelcup board update double --deadline DATE")
+    assert error["next"][0].startswith("kernelcup admin close double")

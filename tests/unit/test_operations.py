@@ -41,7 +41,6 @@ FIXED = {
     ("http/pages/admin/new_boards.py", "create"): {"over"},  # a deadline in its form is ahead
     ("popcorn/administration.py", "unpause"): {"key"},
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
-    ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
     ("cli/operate/demo.py", "create_token"): {"kind", "days"},  # on this machine, and revoked at once
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own

@@ -9,7 +9,7 @@ import pytest
 from looks import check_page
 from reports import judged, ranked
 
-from builders import NOW, make_board, make_device
+from builders import NOW, SUBMISSION, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
@@ -20,6 +20,8 @@ from kernelcup.app.results.freezes import freeze
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup_harness.protocol import Backend
+
+DAY = timedelta(days=1)
 
 
 def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
@@ -215,3 +217,51 @@ def test_only_its_organiser_reads_what_an_event_asked(client, person, signed_in,
     assert client.get("/e/spring/organise").status_code == 401
     client.cookies.update(signed_in(person("eve", Role.CREATOR)))
     assert client.get("/e/spring/organise").status_code == 403
+
+
+@pytest.mark.jobs
+def test_an_event_is_walked_over_its_dates(visitor, person, db, clock) -> None:
+    grace, ada = person("grace", Role.CREATOR), person("ada")
+    dates = {"opens_at": DAY, "qualifier_at": 2 * DAY, "ends_at": 4 * DAY, "register_by": 9 * DAY}
+    settings = EventChanges(registration=True, **{name: NOW + after for name, after in dates.items()})
+    events.create_event(db, grace.actor, "spring", settings, now=NOW)
+    for name in ("double", "final"):
+        make_board(db, name=name, creator=grace.actor, deadline=NOW + 9 * DAY)
+        events.add_board(db, grace.actor, "spring", name, now=NOW)
+    late = BoardChanges(opens_at=NOW + 2 * DAY)
+    update_board(db, grace.actor, "final", changes=late, now=NOW)
+    surfer = visitor(ada, javascript=False)
+    page = surfer.open("/e/spring")
+
+    def said(path: str) -> str:
+        return surfer.open(path, page).locator("main").inner_text()
+
+    def sends(board: str) -> str:
+        """Submit a ranked file with the form, unless its page is refused, and return what is seen then."""
+        text = said(f"/b/{board}/submit")
+        if page.get_by_label("Code").count() == 0:
+            return text
+        page.get_by_label("Code").fill(SUBMISSION)
+        page.locator("[name=mode][value=leaderboard]").check()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Submit", exact=True).click()
+        return page.locator("main").inner_text()
+
+    surfer.expects_refusal = True
+    page.get_by_role("button", name="Register").click()
+    assert "then only final" in said("/e/spring")
+    assert "not_open_yet" in sends("double")
+    clock.advance(DAY.total_seconds())
+    assert "number 1 in the queue" in sends("double")
+    judging = Judging(db, clock)
+    judging.finish(judging.claim())
+    clock.advance(DAY.total_seconds() + 1)
+    assert "deadline_passed" in sends("double")
+    assert "number 1 in the queue" in sends("final")
+    check_page(visitor().open("/e/spring"))
+    clock.advance(2 * DAY.total_seconds())
+    assert "deadline_passed" in sends("final")
+    assert said("/e/spring").count("Ended") == 2
+    assert "Ended 3 Jun" in said("/e/spring")
+    assert "25" in page.get_by_role("region", name="Points").last.inner_text()
+    assert "The registration has ended." in visitor().open("/e/spring").locator("main").inner_text()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from kernelcup.domain.people import Named
 from kernelcup_harness.protocol import (
@@ -190,6 +190,15 @@ class Leaderboard(BoardSettings):
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
     licence: str = ""
     """The licence under which people submit, of its event; empty for none."""
+    own_opens_at: datetime | None = field(default=None, compare=False)
+    own_deadline: datetime | None = field(default=None, compare=False)
+    """Its own settings; ``opens_at`` and ``deadline`` are what is in force, with the dates of its event."""
+
+    def phase(self, now: datetime) -> Literal["upcoming", "open", "closed"]:
+        """Return whether it is open; a late exception extends that for one user."""
+        if self.deadline is not None and now > self.deadline:
+            return "closed"
+        return "upcoming" if self.opens_at is not None and now < self.opens_at else "open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

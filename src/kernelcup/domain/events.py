@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, get_type_hints
 
+from kernelcup.domain.competition import BoardSettings, Visibility
 from kernelcup.domain.people import Named
 
 
@@ -78,6 +79,25 @@ class EventSettings:
     def has_teams(self) -> bool:
         """Whether people may compete together."""
         return self.team_size > 1
+
+    def dates_of(
+        self, board: BoardSettings, course_id: int | None
+    ) -> tuple[datetime | None, datetime | None]:
+        """Return when a leaderboard with these settings of its own opens and closes as part of the event.
+
+        The later opening and the earlier end hold. The end is that of the qualifier, but for a final: a leaderboard
+        that has or had members of its own, or that opens when the qualifier has ended.
+        """
+        opens_at = max(filter(None, (board.opens_at, self.opens_at)), default=None)
+        is_final = board.visibility is Visibility.CLOSED or course_id is not None
+        if self.qualifier_at is None or is_final or (opens_at is not None and opens_at >= self.qualifier_at):
+            return opens_at, earliest(board.deadline, self.ends_at)
+        return opens_at, earliest(board.deadline, self.qualifier_at)
+
+
+def earliest(*moments: datetime | None) -> datetime | None:
+    """Return the first of some moments, None without any."""
+    return min(filter(None, moments), default=None)
 
 
 EVENT_SETTING_TYPES: Mapping[str, Any] = get_type_hints(EventSettings)

@@ -107,7 +107,7 @@ def test_an_open_leaderboard_is_refused_with_what_to_do(command: Command, db: Da
     ended = command("board", "final", "double")
     assert ended.code == 3
     assert "error (leaderboard_open): Leaderboard 'double' has no deadline" in ended.err
-    assert "Next: kernelcup board update double --deadline DATE" in ended.err
+    assert "Next: kernelcup admin close double" in ended.err
 
 
 def test_a_leaderboard_with_several_devices_asks_which(command: Command, db: Database, machine) -> None:

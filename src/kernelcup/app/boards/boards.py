@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from kernelcup.app import access
-from kernelcup.app.boards.board_events import check_event, check_joins
+from kernelcup.app.boards.board_events import check_dates, check_event, check_joins
 from kernelcup.app.boards.judgeable import TaskTrial, check_judgeable
 from kernelcup.app.boards.judging import MadeBoard, choose_judging, counters_notes
 from kernelcup.app.boards.queries import boards, task_versions
@@ -98,6 +98,7 @@ def make_board(
     actor = creator if isinstance(creator, Actor) else OPERATOR
     with db.write(durable=True) as session:
         check_joins(session, actor, settings.event)
+        check_dates(session, settings, ("opens_at", "deadline"))
         board_id = boards.insert(
             session,
             name=name,

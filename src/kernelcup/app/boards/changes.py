@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
-from kernelcup.app.boards.board_events import check_event, check_joins
+from kernelcup.app.boards.board_events import check_dates, check_event, check_joins, check_results
 from kernelcup.app.boards.judgeable import TaskTrial, Tried, check_judgeable
 from kernelcup.app.boards.judging import check_answers, check_harness, trial_notes, try_version
 from kernelcup.app.boards.queries import boards, task_versions
@@ -28,6 +28,7 @@ from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup_harness.protocol import Mode, canonical_hash
 
+DATES = ("opens_at", "deadline")
 RANKS_BY = ("trust", "duel", "cpu_times", "judging", "event")
 """The settings of a leaderboard that decide about ranks; of an event the teams do."""
 
@@ -193,7 +194,7 @@ def plan_changes(
     """Return the plan of an update, without applying it. Raise the errors of :func:`update_board` about settings."""
     old_task = task_versions.load(session, board.task_hash)
     new_task = old_task if task is None else task
-    changed = _changed(board, new_task, changes, known, now)
+    changed = _changed(session, board, new_task, changes, known, now)
     check_harness(new_task, changed.harness)
     difference = compare(old_task, new_task)
     settings = {
@@ -206,21 +207,29 @@ def plan_changes(
 
 
 def _changed(
+    session: Session,
     board: Leaderboard,
     task: Task,
     changes: BoardChanges,
     known: Sequence[Device] | None,
     now: datetime,
 ) -> Leaderboard:
-    given = dict(changes)
+    # A form sends the dates that are in force, which may be the event's.
+    given = {
+        name: value for name, value in changes.items() if name not in DATES or value != getattr(board, name)
+    }
+    deadline = given.get("deadline")
+    if deadline is not None and now.replace(second=0, microsecond=0) <= deadline < now:
+        given["deadline"] = now  # people write minutes: the present one closes it at once
     if "devices" in given:
         given["devices"] = tuple(board_rules.choose_devices(given["devices"], known))
     if "review_tags" in given:
         given["review_tags"] = tuple(given["review_tags"])
-    changed = dataclasses.replace(board, **given, task_hash=task.content_hash)
+    own = {"opens_at": board.own_opens_at, "deadline": board.own_deadline}
+    changed = dataclasses.replace(board, **(own | given), task_hash=task.content_hash)
     changed = dataclasses.replace(changed, judging=task.judging(changed.harness))
     check_event(changed)
-    if changed.deadline not in (board.deadline, now):  # that one closes it at once
+    if changed.deadline not in (board.own_deadline, now):
         board_rules.check_ahead(changed.deadline, now=now)
     if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:
         raise InvalidValue("The freeze would have begun already; standings of the past are not kept.")
@@ -231,7 +240,9 @@ def _changed(
     asks = ("trust", "duel", "devices", "harness", "task_hash")
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
         board_rules.check_proofs(changed.harness, changed, devices=changed.devices, known=known, task=task)
-    return changed
+    opens_at, ends_at = check_dates(session, changed, given, changed.course_id)
+    changed = dataclasses.replace(changed, own_opens_at=changed.opens_at, own_deadline=changed.deadline)
+    return dataclasses.replace(changed, opens_at=opens_at, deadline=ends_at)
 
 
 def _tried(db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None) -> Tried | None:
@@ -334,6 +345,8 @@ def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, n
         boards.add_notice(session, board.id, f"{told[0].upper()}{told[1:]}")
     task_versions.save(session, plan.task, now=now)
     boards.replace(session, changed, now)
+    if changed.event != board.event:
+        check_results(session, changed)
     if changed.freeze_at != board.freeze_at:
         news_of_results.unveil(session, board, now)
         frozen_standings.set_freeze(session, board.id, changed.freeze_at)

@@ -21,7 +21,7 @@ from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_b
 from kernelcup.app.boards.judgeable import TaskTrial, why_not
 from kernelcup.app.boards.judging import MadeBoard, choose_judging
 from kernelcup.app.boards.queries import boards
-from kernelcup.app.boards.settings import Changes
+from kernelcup.app.boards.settings import BoardChanges, Changes
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task
@@ -160,6 +160,23 @@ def change(
         force=force,
         known_devices=known_devices,
     ).board
+
+
+@operation("POST", "/leaderboards/{name}/close", "admin close", subject="leaderboards")
+def close(db: Database, actor: Actor, board: Board, *, now: datetime) -> Leaderboard:
+    """Close a leaderboard now: its deadline becomes this moment. Late exceptions stay.
+
+    Raises:
+        InvalidValue: It has not opened yet.
+        Conflict: It is closed already.
+    """
+    with db.read() as session:
+        found = find_managed(session, board, actor)
+    if found.phase(now) == "closed":
+        raise Conflict(
+            f"Leaderboard {found.name!r} closed at {found.deadline:%Y-%m-%d %H:%M:%S} UTC already."
+        )
+    return update_board(db, actor, found.name, changes=BoardChanges(deadline=now), now=now).board
 
 
 @operation("PUT", "/leaderboards/{name}/task", subject="leaderboards", is_slow=True)

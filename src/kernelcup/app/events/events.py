@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.board_events import check_event
+from kernelcup.app.boards.board_events import check_event, check_results, outside
 from kernelcup.app.boards.boards import creator_id, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.events.queries import events, teams
@@ -81,7 +81,7 @@ def update_event(
 
     Raises:
         InvalidValue: A setting cannot be used.
-        Conflict: It has teams, which the change would end.
+        Conflict: It has teams, which the change would end, or ranked submissions from outside of the new dates.
     """
     with db.write(durable=True) as session:
         found = find_managed_event(session, event, actor)
@@ -89,7 +89,11 @@ def update_event(
         largest = max((len(each.members) for each in teams.every(session, found.id)), default=1)
         if largest > settings.team_size:
             raise Conflict(f"A team of {found.name} has {largest} members; it would be too large.")
-        events.replace(session, found.id, settings)
+        mine = boards.some(session, lock_boards(session, found)).values()
+        known = {board.id: outside(session, board) for board in mine}
+        events.change(session, found.id, settings, changes or ())
+        for board in mine:
+            check_results(session, board, known[board.id])
         changed = sorted(changes or ())
         audit_log.record(session, actor, "event.update", f"event:{found.name}", {"changed": changed}, now)
         return find_event(session, event, actor)
@@ -136,6 +140,7 @@ def add_board(
 
     Raises:
         InvalidValue: The weight is not between 0 and 1000.
+        Conflict: It has ranked submissions from outside of the event's dates.
     """
     with db.write(durable=True) as session:
         found = find_managed_event(session, event, actor)
@@ -144,6 +149,8 @@ def add_board(
         new = dataclasses.replace(old, event=found.name, event_weight=weight)
         check_event(new)
         boards.replace(session, new, now)
+        if new.event != old.event:
+            check_results(session, new)
         choose_places(session, [old.id], now)
         detail = {"board": old.name, "weight": weight}
         audit_log.record(session, actor, "event.add", f"event:{found.name}", detail, now)

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from kernelcup.app.boards.queries import boards, late_exceptions
 from kernelcup.app.news.delivery import Deliveries, DeliveryFailed, Postman
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import Fact, Times
+from kernelcup.app.news.queries.news import Fact
 from kernelcup.app.results import profile_files
-from kernelcup.domain import NewsKind
+from kernelcup.domain import Leaderboard, NewsKind
 from kernelcup.engine import Database, Session
 from kernelcup.errors import StorageUnavailable
 
@@ -37,39 +37,39 @@ def note_due(db: Database, now: datetime) -> int:
 
 
 def _missing(session: Session, now: datetime) -> list[Fact]:
-    found = news.times(session, since=now - FINAL_WITHIN, until=now, ahead=now + AHEAD)
+    found = news.timed(session, since=now - FINAL_WITHIN, until=now, ahead=now + AHEAD)
     return [
         fact
-        for times in found
-        for fact in _due(times, now)
+        for board in boards.some(session, found).values()
+        for fact in _due(board, now)
         if not news.has_key(session, fact.key)
-        and (fact.kind is not NewsKind.FINAL or _is_final(session, times, now))
+        and (fact.kind is not NewsKind.FINAL or _is_final(session, board, now))
     ]
 
 
-def _due(times: Times, now: datetime) -> Iterator[Fact]:
-    board_id, deadline = times.board_id, times.deadline
+def _due(board: Leaderboard, now: datetime) -> Iterator[Fact]:
+    board_id, deadline, opens_at = board.id, board.deadline, board.opens_at or board.created_at
     over = deadline is not None and deadline <= now
-    if now - STALE <= times.opens_at <= now and not over:
-        key = f"opened:{board_id}:{times.opens_at.isoformat()}"
-        yield Fact(key=key, kind=NewsKind.OPENED, at=times.opens_at, board_id=board_id, moment=deadline)
+    if now - STALE <= opens_at <= now and not over:
+        key = f"opened:{board_id}:{opens_at.isoformat()}"
+        yield Fact(key=key, kind=NewsKind.OPENED, at=opens_at, board_id=board_id, moment=deadline)
     if deadline is None:
         return
     announced_at = deadline - AHEAD
-    if announced_at <= now < deadline and times.opens_at < announced_at:
+    if announced_at <= now < deadline and opens_at < announced_at:
         key = f"deadline:{board_id}:{deadline.isoformat()}"
         yield Fact(key=key, kind=NewsKind.DEADLINE, at=announced_at, board_id=board_id, moment=deadline)
-    if over and (times.freeze_at is None or times.freeze_at > now):
+    recent = now - FINAL_WITHIN <= deadline <= now
+    if recent and (board.freeze_at is None or board.freeze_at > now):
         key = f"final:{board_id}:{deadline.isoformat()}"
         yield Fact(key=key, kind=NewsKind.FINAL, at=now, board_id=board_id, moment=deadline)
 
 
-def _is_final(session: Session, times: Times, now: datetime) -> bool:
+def _is_final(session: Session, board: Leaderboard, now: datetime) -> bool:
     """Return whether nothing can change the standings any more: no late submission, no job under way."""
-    late = late_exceptions.latest(session, times.board_id)
+    late = late_exceptions.latest(session, board.id)
     if late is not None and late > now:
         return False
-    board = boards.some(session, [times.board_id])[times.board_id]
     return not boards.open_jobs(session, board.id, board.devices)
 
 

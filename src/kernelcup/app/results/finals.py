@@ -170,16 +170,17 @@ def _check(session: Session, board: Leaderboard, device: str, *, now: datetime) 
 
 def _check_closed(session: Session, board: Leaderboard, *, now: datetime) -> None:
     late = late_exceptions.latest(session, board.id)
-    if board.deadline is not None and board.deadline < now and (late is None or late < now):
+    closed = board.phase(now) == "closed"
+    if closed and (late is None or late < now):
         return
     if board.deadline is None:
         state = "has no deadline"
-    elif now <= board.deadline:
+    elif not closed:
         state = f"closes at {board.deadline:%Y-%m-%d %H:%M} UTC"
     else:
         state = f"takes late submissions until {late:%Y-%m-%d %H:%M} UTC"
     told = LeaderboardOpen(f"Leaderboard {board.name!r} {state}: its final comes after that.")
-    told.add_note(f"kernelcup board update {board.name} --deadline DATE   (sets when it closes)")
+    told.add_note(f"kernelcup admin close {board.name}   (closes it now)")
     raise told
 
 

@@ -122,21 +122,19 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
     is_ranked = mode is Mode.LEADERBOARD
     if not is_ranked and access.manages_board(person, board):
         return False
-    if board.opens_at is not None and now < board.opens_at:
+    phase = board.phase(now)
+    if phase == "upcoming":
         raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
-    if board.deadline is None or now <= board.deadline:
-        check_registered(session, board, person)
-        return False
     late = None
-    if person.user_id is not None:
+    if phase == "closed" and person.user_id is not None:
         late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
-    if late is not None and now <= late:
+    if phase == "open" or (late is not None and now <= late):
         check_registered(session, board, person)
         return False
     takes = board.after_deadline
     if takes is AfterDeadline.PRACTICE or (takes is AfterDeadline.UNRANKED and not is_ranked):
         return is_ranked
-    closed = board.deadline if late is None else max(late, board.deadline)
+    closed = max(filter(None, (board.deadline, late)))
     told = "" if takes is AfterDeadline.CLOSED else " It still takes tests, benchmarks and profiles."
     raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.{told}")
 

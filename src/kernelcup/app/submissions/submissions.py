@@ -187,7 +187,7 @@ def is_published(session: Session, board: Leaderboard, *, now: datetime | None) 
     """
     if not board.publishes_code:
         return False
-    if now is None or board.deadline is None or now <= board.deadline:
+    if now is None or board.phase(now) != "closed":
         return False
     if board.freeze_at is not None and now >= board.freeze_at:
         return False

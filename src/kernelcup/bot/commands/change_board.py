@@ -10,6 +10,7 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from kernelcup.app.boards import managing
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.commands.create_board import LARGEST_TASK, split_names
 from kernelcup.bot.context import Parts
@@ -26,8 +27,25 @@ NO_DEADLINE = "none"
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
-    """Add the command."""
+    """Add the commands."""
     _change(groups.leaderboard(tree), parts)
+    _close(groups.leaderboard(tree), parts)
+
+
+def _close(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="close", description="Close a leaderboard now, for all without a late exception")
+    @app_commands.describe(leaderboard_name="Which one")
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
+    async def close(interaction: discord.Interaction, leaderboard_name: str) -> None:
+        await begin(parts, interaction)
+
+        async def act(interaction: discord.Interaction) -> str:
+            await parts.api.call(managing.close, replies.who(interaction), board=leaderboard_name)
+            parts.boards_changed.set()
+            return f"🔒 {texts.code(leaderboard_name)} is closed."
+
+        question = f"Close {texts.code(leaderboard_name)} now? Its deadline becomes this moment."
+        await Confirm(interaction, "Close it", act).ask(question)
 
 
 def _change(group: app_commands.Group, parts: Parts) -> None:

@@ -1,11 +1,11 @@
-"""Words of ``kernelcup admin limit``, ``late``, ``freeze`` and ``unveil``."""
+"""Words of ``kernelcup admin limit``, ``late``, ``close``, ``freeze`` and ``unveil``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from kernelcup.app.boards import late_exceptions
+from kernelcup.app.boards import late_exceptions, managing
 from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits
 from kernelcup.cli.operations import Answer, echo, listed, say
@@ -99,6 +99,11 @@ say(
     late_exceptions.late_exceptions,
     late_lines,
     listed("late", leaderboard="board"),
+)
+say(
+    managing.close,
+    lambda answer: f"{answer.value.name} is closed since {moment(answer.value.deadline)}",
+    lambda answer: answer.value.as_object(),
 )
 say(freezes.freeze, freeze_lines, lambda answer: answer.value.as_object())
 say(

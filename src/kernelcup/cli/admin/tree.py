@@ -29,6 +29,7 @@ ORDER = {
         "pause",
         "start",
         "pauses",
+        "close",
         "freeze",
         "unveil",
         "rejudge",

@@ -10,7 +10,7 @@ from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, commands_of, echo, listed, say
-from kernelcup.cli.show.boards import moment
+from kernelcup.cli.show.boards import moment, times
 from kernelcup.cli.show.output import fields
 from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
@@ -144,7 +144,8 @@ say(events.delete_event, "event {event} is deleted; its leaderboards stay", echo
 say(
     events.add_board,
     lambda answer: (
-        f"{answer.value.name} counts in {answer.value.event} with weight {answer.value.event_weight:g}"
+        f"{answer.value.name} counts in {answer.value.event} with weight {answer.value.event_weight:g}; "
+        + times(answer.value)
     ),
     lambda answer: answer.value.as_object(),
 )

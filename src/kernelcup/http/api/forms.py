@@ -197,6 +197,8 @@ STREAM: dict[int | str, dict[str, Any]] = {
 
 
 SHOWN_SETTINGS = {
+    "opens_at": "When it opens: at its own opening, or with its event if that opens later.",
+    "deadline": "When it closes: at its own deadline, or with its event if that ends earlier.",
     "after_deadline": "What is accepted after the deadline: `closed`: nothing; `unranked`: tests, benchmarks and "
     "profiles; `practice`: ranked submissions as well, in a table of their own.",
     "trust": "`replayed` or `witnessed`: times of lower levels are shown, but not ranked.",

@@ -12,7 +12,6 @@ from fastapi.responses import PlainTextResponse
 from kernelcup.app.results.brief import Brief, show_brief, steps
 from kernelcup.app.results.overview import list_summaries
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
-from kernelcup.http.pages.wording import phase
 from kernelcup.http.route import ApiRoute
 from kernelcup.reporting.sections import Section
 
@@ -26,7 +25,7 @@ def show_text(db: Db, actor: ActorDep, now: Now, platform: PlatformDep) -> Plain
     """Say how an agent gets from nothing to a place on this server."""
     url = platform.config.server.public_url
     boards = [
-        f"- [{each.board.name}]({url}/b/{each.board.name}.json): {phase(each.board, now)}, "
+        f"- [{each.board.name}]({url}/b/{each.board.name}.json): {each.board.phase(now)}, "
         f"{', '.join(each.board.devices)}. {each.summary}"
         for each in list_summaries(db, viewer=actor)[:MOST_LISTED]
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from kernelcup.app.results.duel_list import ShownDuel
 from kernelcup.config.sign_in import title_of
@@ -100,13 +99,6 @@ def wait_text(seconds: float | None) -> str:
     if seconds < 1:
         return "none"
     return f"about {about(seconds)}"
-
-
-def phase(board: Leaderboard, now: datetime) -> str:
-    """Return ``upcoming``, ``open`` or ``closed``."""
-    if board.deadline is not None and now > board.deadline:
-        return "closed"
-    return "upcoming" if board.opens_at is not None and now < board.opens_at else "open"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -234,7 +234,7 @@ def export(asked: ExportIn, platform: PlatformDep, admin: Admin, now: Now) -> di
     if missing := [number for number in asked.leaderboard_ids if number not in every]:
         raise NotFound(f"There is no leaderboard {missing[0]}.")
     chosen = [every[number] for number in asked.leaderboard_ids]
-    is_open = [each.name for each in chosen if each.deadline is None or now <= each.deadline]
+    is_open = [each.name for each in chosen if each.phase(now) != "closed"]
     if is_open and not asked.private:
         raise HTTPException(
             400, f"Leaderboard {is_open[0]!r} is still open; only a private export is made of it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from kernelcup.app.courses.queries import courses
 from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
+from kernelcup.domain.events import EventSettings
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
@@ -97,7 +99,12 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"}
+    own = (
+        {"opens_at": settings.own_opens_at, "deadline": settings.own_deadline}
+        if isinstance(settings, Leaderboard)
+        else {}
+    )
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"} | own
 
 
 def _column(value: object) -> object:
@@ -341,6 +348,7 @@ def put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None
 
 # Columns instead of mapped objects, because each request reads leaderboards, and only reads them.
 _BOARDS = table_of(LeaderboardRow)
+_DATES = ("opens_at", "qualifier_at", "ends_at")
 
 
 def _page(after_id: int | None, limit: int | None) -> Select[Any]:
@@ -355,6 +363,7 @@ def _boards() -> Select[Any]:
         .add_columns(
             func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
         )
+        .add_columns(*(of[name].label(f"event_{name}") for name in _DATES))
         .join(people, people.c.id == _BOARDS.c.creator_id)
         .outerjoin(course, course.c.id == _BOARDS.c.course_id)
         .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
@@ -377,4 +386,10 @@ def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
 
 def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
     settings = {name: _setting(kind, getattr(board, name)) for name, kind in SETTING_TYPES.items()}
-    return made_of(board, Leaderboard, devices=tuple(devices), **settings)
+    own = {"own_opens_at": board.opens_at, "own_deadline": board.deadline}
+    found = made_of(board, Leaderboard, devices=tuple(devices), **settings, **own)
+    if not board.event:
+        return found
+    event = EventSettings(**{name: getattr(board, f"event_{name}") for name in _DATES})
+    opens_at, deadline = event.dates_of(found, found.course_id)
+    return dataclasses.replace(found, opens_at=opens_at, deadline=deadline)

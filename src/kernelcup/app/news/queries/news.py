@@ -29,6 +29,7 @@ from kernelcup.domain import ASIDE, NewsKind
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
+    BoardEventRow,
     JobRow,
     LeaderboardRow,
     NewsRow,
@@ -206,37 +207,16 @@ def remove(session: Session, ids: Collection[int]) -> None:
     session.execute(delete(NewsRow).where(NewsRow.id.in_(ids)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Times:
-    """The times when a leaderboard opens, closes and freezes."""
-
-    board_id: int
-    opens_at: datetime
-    """Its creation, if it has no opening."""
-    deadline: datetime | None
-    freeze_at: datetime | None
-
-
-def times(session: Session, *, since: datetime, until: datetime, ahead: datetime) -> list[Times]:
-    """Return leaderboards that opened from ``since`` to ``until``, or have a deadline from ``since`` to ``ahead``."""
-    board = LeaderboardRow
-    opening = or_(
+def timed(session: Session, *, since: datetime, until: datetime, ahead: datetime) -> list[int]:
+    """Return leaderboards that may have opened from ``since`` to ``until``, or close from ``since`` to ``ahead``."""
+    board, event = LeaderboardRow, BoardEventRow
+    opening = (
         and_(board.opens_at.is_(None), _between(board.created_at, since, until)),
-        _between(board.opens_at, since, until),
+        *(_between(each.opens_at, since, until) for each in (board, event)),
     )
-    query = select(board.id, board.opens_at, board.created_at, board.deadline, board.freeze_at)
-    found = session.execute(
-        query.where(or_(opening, _between(board.deadline, since, ahead))).order_by(board.id)
-    )
-    return [
-        Times(
-            board_id=row.id,
-            opens_at=row.opens_at or row.created_at,
-            deadline=row.deadline,
-            freeze_at=row.freeze_at,
-        )
-        for row in found
-    ]
+    ends = (board.deadline, event.qualifier_at, event.ends_at)
+    query = select(board.id).outerjoin(event, event.id == board.event_id).order_by(board.id)
+    return list(session.scalars(query.where(or_(*opening, *(_between(each, since, ahead) for each in ends)))))
 
 
 def has_key(session: Session, key: str) -> bool:

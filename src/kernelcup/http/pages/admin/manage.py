@@ -11,11 +11,9 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.boards import boards, changes
+from kernelcup.app.boards import boards, changes, managing
 from kernelcup.app.boards.changes import UpdatePreview, as_json
-from kernelcup.app.boards.managing import rename_board
 from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
-from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import finals, freezes, handed_in, rejudge
 from kernelcup.app.rules import pauses
 from kernelcup.domain import Actor, Leaderboard, PauseScope, Scope
@@ -43,7 +41,7 @@ from kernelcup.http.pages.admin.forms import (
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.pages.wording import phase, value_text
+from kernelcup.http.pages.wording import value_text
 from kernelcup.http.state import Platform
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
@@ -141,15 +139,6 @@ def show_rejudge(
     return render(request, "admin/rejudge.html", board=board, plan=plan, device=device, only_best=only_best)
 
 
-@router.post("/{name}/rejudge")
-def do_rejudge(
-    name: str, db: Db, actor: ActorDep, now: Now, device: Text = "", only_best: Text = ""
-) -> Response:
-    """Judge again what was shown."""
-    rejudge.rejudge_board(db, actor, name, device=device or None, only_best=bool(only_best), now=now)
-    return RedirectResponse(address("/admin/boards", name), 303)
-
-
 @router.get("/{name}/unveil")
 def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
     """Ask before a frozen ranking is shown."""
@@ -162,23 +151,13 @@ def _with_problem(request: Request, given: Provided, problem: str) -> Response:
     return board_page(request, platform, given["actor"], request.path_params["name"], 400, problem=problem)
 
 
+add_form(router, "/{name}/rejudge", rejudge.rejudge_board, BOARD)
 add_form(router, "/{name}/unveil", freezes.unveil, BOARD)
 add_form(router, "/{name}/freeze", freezes.freeze, BOARD)
 add_form(router, "/{name}/final", finals.start, BOARD, page=_with_problem)
+add_form(router, "/{name}/close", managing.close, BOARD, page=_with_problem)
 add_form(router, "/{key}/pause", pauses.pause, "/admin/boards/{key}", scope=PauseScope.LEADERBOARD)
 add_form(router, "/{key}/unpause", pauses.unpause, "/admin/boards/{key}", scope=PauseScope.LEADERBOARD)
-
-
-@router.post("/{name}/close")
-def close(name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now) -> Response:
-    """Let the deadline be now."""
-    board = _managed(platform, actor, name)
-    changed = BoardChanges(deadline=now)
-    try:
-        changes.update_board(platform.db, actor, board.name, changes=changed, now=now)
-    except (InvalidValue, Conflict) as error:
-        return board_page(request, platform, actor, board.name, 400, problem=str(error))
-    return RedirectResponse(address("/admin/boards", board.name), 303)
 
 
 @router.post("/{name}/rename")
@@ -188,7 +167,7 @@ def rename(
     """Give a leaderboard another name."""
     board = _managed(platform, actor, name)
     try:
-        rename_board(platform.db, actor, board.name, new_name.strip(), now=now)
+        managing.rename_board(platform.db, actor, board.name, new_name.strip(), now=now)
     except (InvalidValue, Conflict) as error:
         return board_page(request, platform, actor, board.name, 400, problem=str(error))
     return RedirectResponse(address("/admin/boards", new_name.strip()), 303)
@@ -288,7 +267,7 @@ def board_page(
         choices=CHOICES,
         pause=stopped[0] if stopped else None,
         notes=boards.notes_of(platform.db, board),
-        phase=phase(board, now),
+        phase=board.phase(now),
         finals={
             each: finals.show(platform.db, board.name, each, viewer=actor, now=now) for each in board.devices
         },

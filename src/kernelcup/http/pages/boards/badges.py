@@ -78,7 +78,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             for each in places
         ),
         frozen=since is not None,
-        ended=board.deadline is not None and board.deadline <= now,
+        ended=board.phase(now) == "closed",
     )
     return file_of(request, "image/png", lambda: _drawn(card), facts=card)
 

@@ -61,7 +61,7 @@ def show_overview(
     found = overview.list_summaries(db, viewer=actor, words=q)
     groups: dict[str, list[BoardSummary]] = {"open": [], "upcoming": [], "closed": []}
     for each in found:
-        groups[wording.phase(each.board, now)].append(each)
+        groups[each.board.phase(now)].append(each)
     groups["open"].sort(key=lambda each: (each.board.deadline is None, each.board.deadline or now))
     closed = groups["closed"] if every or q else groups["closed"][:CLOSED_AT_ONCE]
     return render(
@@ -123,7 +123,7 @@ def head_of(
     return Head(
         summary=summary,
         device=chosen,
-        phase=wording.phase(board, now),
+        phase=board.phase(now),
         masked=visibility.is_masked(board, viewer),
         manages=access.manages_board(viewer, board),
         frozen_since=since if since is not None and since <= now else None,
