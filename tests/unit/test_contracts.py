@@ -122,6 +122,7 @@ NAMES_STATES = {
     "app/rules/queries/gpu_uses.py": "counts what a busy machine could not measure",
     "app/rules/queries/limits.py": "counts uses in a period",
     "app/results/queries/run_costs.py": "counts costs in a period",
+    "app/events/queries/events.py": "counts what was submitted outside of the dates of an event",
     "app/results/queries/old_data.py": "chooses reports by their age",
     "app/results/queries/attempts.py": "tells how a time was taken",
     "app/results/queries/ranking_query.py": "places the results of each version apart",

@@ -84,6 +84,9 @@ class Ruling(StrEnum):
 
 ASIDE = (Ruling.REJECTED, Ruling.HELD)
 """A review keeps it from everybody but the leaderboard's managers and its author."""
+RELEASED = "released"
+RULE = "kernelcup"
+"""The opener of a review that a rule opened."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,9 +17,9 @@ from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.operation import BOARD, After, Given, Limit, operation
 from kernelcup.app.results.queries import docket
-from kernelcup.app.results.queries.reviews import RULE
 from kernelcup.app.submissions.review_evidence import OTHER, WHY
 from kernelcup.domain import Actor, Leaderboard, Named, UserName
+from kernelcup.domain.results import RULE
 from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
 

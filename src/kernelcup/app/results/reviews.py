@@ -20,13 +20,13 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.queries import reviews, ruling, runs
-from kernelcup.app.results.queries.reviews import RELEASED, RULE
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
 from kernelcup.domain import ASIDE, OPEN, Actor, Job, Leaderboard, Role, Ruling, Run, Scope, Submission
 from kernelcup.domain.answers import Review
+from kernelcup.domain.results import RELEASED, RULE
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark

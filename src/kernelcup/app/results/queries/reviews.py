@@ -12,13 +12,10 @@ from sqlalchemy.orm import Session
 from kernelcup.app.results.queries.ruling import without
 from kernelcup.domain import Ruling, Submission
 from kernelcup.domain.answers import Review
+from kernelcup.domain.results import RULE
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
-
-RELEASED = "released"
-RULE = "kernelcup"
-"""The opener of a review that a rule opened."""
 
 
 def insert(
