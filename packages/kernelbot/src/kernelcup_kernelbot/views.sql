@@ -57,7 +57,10 @@ SELECT
     s.file_name, s.created_at AS submission_time,
     NOT EXISTS (SELECT FROM public.jobs j WHERE j.submission_id = s.id
                 AND j.state IN ('queued', 'running', 'halted')) AS done,
-    NULL::text AS status,
+    -- What did not pass its secret runs there was not expelled: only its score is gone.
+    CASE WHEN EXISTS (SELECT FROM public.jobs j WHERE j.submission_id = s.id AND j.state = 'rejected'
+                      AND j.reason NOT IN ({unranked}))
+          AND NOT EXISTS (SELECT FROM public.jobs j WHERE j.submission_id = s.id AND j.state <> 'rejected') THEN 'hacked' ELSE 'active' END AS status,
     CASE s.mode WHEN 'leaderboard' THEN 'leaderboard' ELSE 'test' END AS mode_category
 FROM public.submissions s WHERE s.client NOT IN ('compare', 'final');
 
