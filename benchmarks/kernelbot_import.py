@@ -64,7 +64,7 @@ INSERT INTO leaderboard.code_files (code) VALUES ('\\xff00'::bytea);
 INSERT INTO leaderboard.submission
     (leaderboard_id, user_id, code_id, file_name, submission_time, done, status, mode_category)
 SELECT 1 + i % :boards, u.ids[1 + (i * 7919::bigint + i / 3000 * 37) % :users], 1 + i % :codes, 'submission.py',
-       now() - (:submissions - i) * interval '1 minute' - interval '2 days', true, 'succeeded',
+       now() - (:submissions - i) * interval '1 minute' - interval '2 days', true, 'active',
        CASE WHEN i % 40 < 13 THEN 'leaderboard' ELSE 'test' END
 FROM generate_series(1, :submissions) AS n(i),
      (SELECT array_agg(id ORDER BY id) AS ids FROM leaderboard.user_info) AS u;

@@ -237,7 +237,7 @@ def test_a_dry_run_tells_all_and_writes_nothing(db, bring) -> None:
     assert "'Ada 🚀 Lovelace' -> Ada-Lovelace" in found.notes["shown name -> account"]
     assert (found.counts["guessed_discord"], found.counts["guessed_github"]) == (1, 2)
     assert [each.partition(":")[0] for each in unjudged(found)] == ["broken"]
-    assert found.notes["device not configured"] == ["B200_Nebius of vectoradd"]
+    assert found.notes["device not configured"] == ["B200_Nebius of vectoradd", "B200 of odd"]
 
 
 def test_names_become_names_of_accounts(brought) -> None:

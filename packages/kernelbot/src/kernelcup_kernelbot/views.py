@@ -36,7 +36,7 @@ SELECT
 FROM public.runs
 JOIN public.jobs ON jobs.id = runs.job_id
 JOIN public.submissions ON submissions.id = jobs.submission_id AND submissions.client NOT IN ('compare', 'final')
-JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
+LEFT JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
 WHERE runs.counted AND {where}
 """
 """One run of KernelBot's kind. What is constant in it keeps the database from reading reports that a query excludes."""
