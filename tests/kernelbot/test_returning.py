@@ -101,6 +101,21 @@ def test_what_came_since_the_switch_has_its_place_there(old, db, send, finish) -
     ]
 
 
+def test_what_was_rejected_here_is_expelled_there_and_times_keep_their_digits(old, db, send, finish) -> None:
+    for number, time_ns in enumerate((1000.0000000000001, 2000.0)):
+        send(ADA, f"x = {number}\n")
+        finish(make_report((time_ns,)))
+    with db.write() as session:
+        session.execute(text("UPDATE jobs SET state = 'rejected' WHERE id = 2"))
+        (score,) = session.execute(text("SELECT score_s FROM runs WHERE job_id = 1")).one()
+    bring_back(old, db)
+    statuses = old[1].scalars(text("SELECT status FROM leaderboard.submission ORDER BY id")).all()
+    assert statuses == ["active", "hacked"]
+    assert {float(row.score) for row in old[1].execute(text(PLACES.format("leaderboard")))} == {score}
+    stored = old[1].scalars(text("SELECT score FROM leaderboard.runs WHERE score IS NOT NULL")).all()
+    assert {float(each) for each in stored} == {score}
+
+
 def test_a_second_run_adds_nothing(old, db, send, finish) -> None:
     send(ADA, "x = 1\n")
     finish(make_report((1000.0,)))

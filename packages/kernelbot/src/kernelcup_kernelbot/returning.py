@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
@@ -190,17 +191,19 @@ class _Return:
                 verdict = None if job.verdict is None else job.verdict.value
                 meta = {"judged_by": forms.SERVICE, "run": job.run, "verdict": verdict}
                 gpu = self._gpus.get(job.device.lower(), job.device)
-                told = {name: run[name] for name in ("mode", "secret", "score", "passed")}
+                told = {name: run[name] for name in ("mode", "secret", "passed")}
+                score = None if run["score"] is None else Decimal(str(run["score"]))  # with all its digits
                 values = {
                     "submission_id": number,
                     "start_time": start,
                     "end_time": end,
                     "runner": gpu,
+                    "score": score,
                     **told,
                 }
                 values |= {"meta": meta, "result": {}, "system_info": {}}
                 self._insert("runs", values)
-                if run["score"] is not None:  # ranked on secret inputs: there that is a run of its own
+                if score is not None:  # ranked on secret inputs: there that is a run of its own
                     self._insert("runs", values | {"secret": True})
                 last = max(last or end, end)
         return last

@@ -87,7 +87,7 @@ def revise(db: Database, found: Imported, there: Reasons, now: datetime) -> None
                 found.changed.add(row.name)
     found.counts["revised"] = len(changes)
     job, review = table_of(JobRow), table_of(ReviewRow)
-    new = {"state": sa.bindparam("new_state"), "reason": sa.bindparam("new_reason")}
+    new: dict[str, Any] = {"state": sa.bindparam("new_state"), "reason": sa.bindparam("new_reason")}
     with db.write() as session:
         if changes:
             session.execute(sa.update(job).where(job.c.id == sa.bindparam("number")).values(new), changes)
@@ -96,9 +96,9 @@ def revise(db: Database, found: Imported, there: Reasons, now: datetime) -> None
         session.execute(sa.delete(review).where(*cleared))
         told = {"opened_at": now, "opened_by": HOST_CLASS, "reason": EXPELLED, "evidence": {}}
         told |= {"decision": "rejected", "decided_at": now, "decided_by": HOST_CLASS, "note": ""}
-        values = (sa.literal(each, review.c[name].type) for name, each in told.items())
+        literals = (sa.literal(each, review.c[name].type) for name, each in told.items())
         written = (
-            sa.select(JobRow.id, RunRow.id, SubmissionRow.code_hash, *values)
+            sa.select(JobRow.id, RunRow.id, SubmissionRow.code_hash, *literals)
             .join(RunRow, sa.and_(RunRow.job_id == JobRow.id, RunRow.counted))
             .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
             .where(JobRow.id.in_(expelled), ~sa.exists().where(review.c.job_id == JobRow.id))
