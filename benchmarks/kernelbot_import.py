@@ -1,10 +1,12 @@
 """Usage: scripts/with-postgres .venv/bin/python benchmarks/kernelbot_import.py [--submissions N] [--sqlite]
 
-Makes up a KernelBot database (3,000 users, 20 leaderboards, 300,000 submissions, 990,000 runs), and imports it into
-an empty database of PostgreSQL, or a SQLite file: seconds and peak memory of a dry run, the import and a second one,
-each in a process of its own; places compared; then milliseconds of standings, history and pages at that size, and on
-PostgreSQL of the old site's query over the views. Ends with 1 where a place differs.
-Prints its figures beside the stored ones, and writes benchmarks/results/kernelbot-import.json.
+Makes up a KernelBot database (3,000 users, 20 leaderboards, 300,000 submissions, 990,000 runs, among them expelled ones
+and failed secret runs; and the rows to which KernelBot gave places), and imports it into an empty database of
+PostgreSQL, or a SQLite file: seconds and peak memory of a dry run, the import and a second one, each in a process of
+its own; places compared; then milliseconds of standings, history and pages at that size, and on PostgreSQL of the old
+site's query over the views and over KernelBot's tables. Last, some submissions are followed, and others brought back.
+Ends with 1 where a place differs. Prints its figures beside the stored ones, and writes
+benchmarks/results/kernelbot-import.json (with --submissions kernelbot-import-N.json).
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 import structlog
 from sqlalchemy import Connection, text
 from starlette.testclient import TestClient
@@ -29,19 +33,36 @@ from starlette.testclient import TestClient
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "kernelbot"))
 
-from old_database import SCHEMA, TASK
+from old_database import SCHEMA, TASK, odd_rows
 from results import machine_facts, percentile, publish
+from side_by_side import submit as submit_there
 from test_views import PLACES
 
-from builders import make_device
+from builders import make_actor, make_board, make_device, make_report
 from database_kinds import autocommitting, postgres_database
+from kernelcup.app.access import HERE
+from kernelcup.app.people import tokens
+from kernelcup.app.people.queries import users as users_of
+from kernelcup.app.people.tokens import create_token
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.submissions.submit import submit
+from kernelcup.client.transport import Client
 from kernelcup.config.settings import Config
+from kernelcup.domain import Actor, Role
 from kernelcup.engine import migrate
 from kernelcup.engine.database import Database
 from kernelcup.http.app import create_app
+from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
+from kernelcup.tables import IdentityRow, UserRow
+from kernelcup_harness.protocol import Mode
 from kernelcup_kernelbot import views
+from kernelcup_kernelbot.following import Follower
+from kernelcup_kernelbot.importing.source import opened
+from kernelcup_kernelbot.returning import give_back
+from service import allowed_scopes
 
+ONE = "SELECT * FROM leaderboard.submission WHERE id = :id"
 USERS, BOARDS = 3_000, 20
 DEVICES = ("H100", "B200")
 REPEATS = 40
@@ -64,7 +85,7 @@ INSERT INTO leaderboard.code_files (code) VALUES ('\\xff00'::bytea);
 INSERT INTO leaderboard.submission
     (leaderboard_id, user_id, code_id, file_name, submission_time, done, status, mode_category)
 SELECT 1 + i % :boards, u.ids[1 + (i * 7919::bigint + i / 3000 * 37) % :users], 1 + i % :codes, 'submission.py',
-       now() - (:submissions - i) * interval '1 minute' - interval '2 days', true, 'succeeded',
+       now() - (:submissions - i) * interval '1 minute' - interval '2 days', true, 'active',
        CASE WHEN i % 40 < 13 THEN 'leaderboard' ELSE 'test' END
 FROM generate_series(1, :submissions) AS n(i),
      (SELECT array_agg(id ORDER BY id) AS ids FROM leaderboard.user_info) AS u;
@@ -81,7 +102,20 @@ SELECT s.id, s.submission_time, s.submission_time + interval '20 seconds', m.mod
 FROM leaderboard.submission s, (VALUES
     ('test', false), ('benchmark', false), ('leaderboard', false),
     ('test', true), ('benchmark', true), ('leaderboard', true)) AS m(mode, secret)
-WHERE s.id % 40 < 13 OR (NOT m.secret AND m.mode <> 'leaderboard')
+WHERE s.id % 40 < 13 OR (NOT m.secret AND m.mode <> 'leaderboard');
+INSERT INTO leaderboard.submission_job_status (submission_id, status)
+SELECT id, CASE WHEN id % 83 = 0 THEN 'hacked' WHEN id % 11 = 0 THEN 'failed' ELSE 'succeeded' END
+FROM leaderboard.submission;
+UPDATE leaderboard.submission SET status = CASE WHEN id % 2 = 0 THEN 'hacked' ELSE 'inactive' END WHERE id % 79 < 2;
+UPDATE leaderboard.runs SET passed = false WHERE secret AND mode = 'test' AND submission_id % 73 = 0;
+UPDATE leaderboard.runs SET passed = false WHERE secret AND mode = 'leaderboard' AND submission_id % 71 = 0;
+UPDATE leaderboard.runs SET passed = NULL WHERE secret AND mode = 'leaderboard' AND submission_id % 67 = 0;
+UPDATE leaderboard.runs SET runner = 'elsewhere' WHERE secret AND submission_id % 61 = 0;
+UPDATE leaderboard.runs SET score = NULL WHERE NOT secret AND submission_id % 59 = 0;
+DELETE FROM leaderboard.runs WHERE secret AND submission_id % 53 = 0;
+UPDATE leaderboard.runs SET mode = 'benchmark' WHERE NOT secret AND mode = 'leaderboard' AND submission_id % 47 = 0;
+UPDATE leaderboard.submission SET done = false, submission_time = now() WHERE id % 1009 = 0;
+UPDATE leaderboard.submission_job_status SET status = 'running' WHERE submission_id % 1009 = 0
 """
 
 
@@ -103,12 +137,18 @@ def main() -> int:
         for step, options in (("dry run", ["--dry-run"]), ("import", []), ("second import", [])):
             steps[step] = _imported(folder, old, new, options)
         with Database.open(new) as db:
-            readers = _readers(db, new, folder, given.submissions)
+            readers = _readers(db, old, new, folder, given.submissions)
+            moved = _moved(db, old, new, folder)
             target = db.engine.dialect.name
     load = [round(each, 1) for each in os.getloadavg()]
     result = {**machine_facts(), "load_at_end": load, "target": target, "kernelbot": sizes}
-    publish("kernelbot-import.json", result | {"steps": steps, "readers": readers})
-    return int(any(step["differences"] for step in steps.values()))
+    size = "" if given.submissions == parser.get_default("submissions") else f"-{given.submissions}"
+    publish(f"kernelbot-import{size}.json", result | {"steps": steps, "readers": readers, "moved": moved})
+    wrong = (
+        any(step["differences"] for step in steps.values())
+        or moved["places of what was brought back"] != moved["brought back"]
+    )
+    return int(wrong)
 
 
 def _fill(url: str, submissions: int) -> dict[str, int]:
@@ -119,6 +159,13 @@ def _fill(url: str, submissions: int) -> dict[str, int]:
             wanted = {key: value for key, value in values.items() if f":{key}" in statement}
             wanted |= {"task": json.dumps(TASK)} if ":task" in statement else {}
             connection.execute(text(_casted(statement, wanted)), wanted)
+        connection.exec_driver_sql(
+            "INSERT INTO leaderboard.leaderboard (name, deadline, task) VALUES ('odd', now(), '{}')"
+        )
+        odd_rows(connection, BOARDS + 1, submissions + 1)
+        connection.exec_driver_sql(
+            "SELECT setval('leaderboard.submission_id_seq', max(id)) FROM leaderboard.submission"
+        )
         connection.exec_driver_sql("ANALYZE")
         names = ("user_info", "leaderboard", "submission", "runs", "code_files")
         return {name: _count(connection, name) for name in names} | {"bytes": _bytes(connection)}
@@ -155,7 +202,7 @@ def _imported(folder: Path, old: str, new: str, options: list[str]) -> dict[str,
         "peak_mib": round(used.ru_maxrss / 1024),
         "users": said["users"],
         "renamed": len(said["notes"].get("shown name -> account", [])),
-        "submissions": said["submissions"],
+        **{name: said[name] for name in ("submissions", "results", "rejected", "ungraded", "waiting")},
         "places": said["places"],
         "differences": len(said["differences"]),
     }
@@ -163,7 +210,34 @@ def _imported(folder: Path, old: str, new: str, options: list[str]) -> dict[str,
     return found
 
 
-def _readers(db: Database, url: str, folder: Path, submissions: int) -> dict[str, Any]:
+def _readers(db: Database, old: str, url: str, folder: Path, submissions: int) -> dict[str, Any]:
+    app = create_app(_platform(db, url, folder))
+    board, found = "/api/v1/leaderboards/board-7/standings/H100", {}
+    number = next(each for each in range(submissions // 2, submissions) if each % 40 < 13 and each % 11)
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        paths = (board, f"{board}/history", "/", "/b/board-7", "/b/board-7/history", f"/s/{number}")
+        for path in paths:
+            name = path.replace(str(number), "N")
+            found[name] = _times(name, lambda path=path: client.get(path).raise_for_status())
+    if db.engine.dialect.name == "postgresql":
+        views.make(db, "leaderboard")
+        query = PLACES.format("leaderboard")
+        one = query.replace("WHERE r.passed", "WHERE l.name = 'board-7' AND r.passed")
+        asked = {
+            "all places": query,
+            "places of a board": one,
+            "a submission": ONE.replace(":id", str(number)),
+        }
+        for where, there in (("KernelBot's tables", old), ("the views", url)):
+            with autocommitting(there) as connection:
+                connection.exec_driver_sql("ANALYZE")
+                for what, said in asked.items():
+                    name = f"{what} over {where}"
+                    found[name] = _times(name, lambda said=said: connection.execute(text(said)).all(), 5)
+    return found
+
+
+def _platform(db: Database, url: str, folder: Path) -> Platform:
     config = Config(
         file=None,
         data_dir=folder / "data",
@@ -174,22 +248,62 @@ def _readers(db: Database, url: str, folder: Path, submissions: int) -> dict[str
         sandbox_required=True,
         sandbox_environment=(),
     )
-    app = create_app(Platform(db=db, config=config, secret="kernelbot-import" * 3))
-    board, found = "/api/v1/leaderboards/board-7/standings/H100", {}
-    number = next(each for each in range(submissions // 2, submissions) if each % 40 < 13 and each % 11)
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-        paths = (board, f"{board}/history", "/", "/b/board-7", "/b/board-7/history", f"/s/{number}")
-        for path in paths:
-            name = path.replace(str(number), "N")
-            found[name] = _times(name, lambda path=path: client.get(path).raise_for_status())
-    if db.engine.dialect.name == "postgresql":
-        views.make(db, "leaderboard")
-        with db.read() as session:
-            one = PLACES.format("leaderboard").replace("WHERE", "WHERE l.name = 'board-7' AND")
-            found["the old site's places of a board"] = _times(
-                "views", lambda: session.execute(text(one)).all(), 5
-            )
+    return Platform(db=db, config=config, secret="kernelbot-import" * 3)
+
+
+def _moved(db: Database, old: str, url: str, folder: Path) -> dict[str, Any]:
+    """Follow some new submissions, then bring some that came here back, and count."""
+    switch = datetime.now(UTC)
+    make_board(db, name="shadow", devices=["H100"], now=switch)
+    admin = make_actor(db, "follower", role=Role.ADMIN)
+    scopes = allowed_scopes(Role.ADMIN)
+    token = create_token(db, admin, entry=HERE, name="follow", scopes=scopes, now=switch).secret
+    sock = listen("127.0.0.1", 0)
+    server = WebServer(_platform(db, url, folder), sock)
+    server.wait_until_ready()
+    with autocommitting(old) as connection, Client(url_of(sock), token) as client:
+        boards, journal = {"board-7": "shadow"}, folder / "journal.csv"
+        follower = Follower(url=old, client=client, boards=boards, devices={}, journal=journal)
+        follower.step()
+        users = connection.scalars(text("SELECT id FROM leaderboard.user_info ORDER BY id LIMIT 20")).all()
+        for number, user in enumerate(users):
+            submit_there(connection, f"x = {number}\n".encode(), user=user, board=7)
+        sent = [follower.step().sent, follower.step().sent]
+    server.stop()
+    sock.close()
+    with db.read() as session:
+        names = sa.select(UserRow).join(IdentityRow).where(IdentityRow.subject.in_(users))
+        people = [users_of.get(session, row.id) for row in session.scalars(names)]
+    _judge(db, len(users))
+    for number, each in enumerate(people):
+        author = Actor(
+            user_id=each.id, name=each.name, role=each.role, scopes=tokens.scopes_of(Role.PARTICIPANT)
+        )
+        content, mode = f"y = {number}\n".encode(), Mode.LEADERBOARD
+        given = {"board": "board-7", "devices": ["H100"], "now": datetime.now(UTC)}
+        submit(db, user=author, file_name="kernel.py", content=content, mode=mode, **given)
+    _judge(db, len(people))
+    found: dict[str, Any] = {"followed": sent[0], "followed again": sent[1]}
+    for name in ("brought back", "brought back again"):
+        with opened(old, writes=True) as source:
+            found[name] = give_back(source, db, since=switch, gpus={}).written["submission"]
+    first = PLACES.format("leaderboard")
+    with autocommitting(old) as connection:
+        rows = connection.execute(
+            text(f"SELECT count(*) FROM ({first}) p WHERE name = 'board-7' AND score < 1e-7")
+        )
+        found["places of what was brought back"] = rows.scalar()
+    print(found, flush=True)
     return found
+
+
+def _judge(db: Database, count: int) -> None:
+    for number in range(count):
+        now = datetime.now(UTC)
+        lease = lifecycle.claim_next(db, owner="benchmark", lease_s=60, devices=["H100"], now=now)
+        assert lease is not None
+        report = make_report((1.0 + number,))
+        lifecycle.finish(db, lease, report=report, harness_hash="00", machine="benchmark", now=now)
 
 
 def _times(name: str, work: Callable[[], object], repeats: int = REPEATS) -> dict[str, float]:

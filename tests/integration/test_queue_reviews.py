@@ -245,8 +245,8 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     assert remark(view, board) == "A person looks at this result before it counts: copied from #7."
     decide(judging, review, "rejected", note="for us only")
     (view,) = show_submission(judging.db, submission.id).jobs
-    assert remark(view, board) == "A person rejected this result: copied from #7."
-    assert failure(view) == "H100: a person rejected this result: copied from #7"
+    assert remark(view, board) == "This result was rejected: copied from #7."
+    assert failure(view) == "H100: this result was rejected: copied from #7"
 
 
 def test_rejected_code_waits_for_a_person_when_it_is_sent_again(judging) -> None:

@@ -51,7 +51,7 @@ CREATE TABLE leaderboard.submission (
     file_name text,
     submission_time timestamptz NOT NULL,
     done boolean NOT NULL DEFAULT false,
-    status text,
+    status text NOT NULL DEFAULT 'active',
     mode_category text
 );
 
@@ -64,7 +64,7 @@ CREATE TABLE leaderboard.runs (
     secret boolean NOT NULL DEFAULT false,
     runner text,
     score numeric,
-    passed boolean NOT NULL,
+    passed boolean,
     compilation jsonb,
     meta jsonb,
     result jsonb,

@@ -6,17 +6,20 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, text
 
-from builders import REFERENCE
+from builders import NOW, REFERENCE
 from database_kinds import autocommitting, postgres_database
 
 SCHEMA = Path(__file__).with_name("kernelbot_schema.sql").read_text(encoding="utf-8")
 THEN = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 """When its submissions came: a month before the tests' clock."""
+PENDING = 70
+"""The submission that is not done yet."""
 
 TASK = {
     "lang": "py",
@@ -36,6 +39,8 @@ BROKEN = TASK | {"files": {"submission.py": "@SUBMISSION@"}}
 """Its `main` is not among its files."""
 
 ADA, BOB, EVE, NIX, OLD, OPEN = "123456789012345678", "4711", "223456789012345678", "9", "8", "temp_a1"
+ODD = "odd"
+"""The leaderboard of the rows to which KernelBot itself gave places."""
 USERS = [
     (ADA, "Ada 🚀 Lovelace", "cli-ada", True, "discord", "web-ada", False),
     (BOB, "bob", "cli-bob", True, "github", None, False),
@@ -50,7 +55,36 @@ BOARDS = [
     ("class", THEN + timedelta(days=300), TASK, 0, "closed"),
     ("over", THEN + timedelta(days=28), TASK, int(ADA), "public"),
     ("broken", THEN + timedelta(days=300), BROKEN, 0, "public"),
+    (ODD, THEN + timedelta(days=300), TASK, 0, "public"),
 ]
+LEADERBOARD = (("leaderboard", True),)
+ODD_ROWS: dict[str, list[tuple[str, float | None, bool, tuple[tuple[str, bool | None], ...], str, str]]] = {
+    "u01": [("leaderboard", 10, True, LEADERBOARD, "active", "succeeded")],
+    "u02": [("leaderboard", 1, True, LEADERBOARD, "hacked", "succeeded")],
+    "u03": [("leaderboard", 2, True, LEADERBOARD, "active", "hacked")],
+    "u04": [("leaderboard", 3, True, (("leaderboard", False),), "active", "succeeded")],
+    "u05": [("leaderboard", 4, True, (), "active", "succeeded")],
+    "u06": [("leaderboard", 5, True, (("test", False), *LEADERBOARD), "active", "succeeded")],
+    "u07": [("leaderboard", 6, True, (*LEADERBOARD, ("leaderboard", False)), "active", "succeeded")],
+    "u08": [("leaderboard", 7, False, LEADERBOARD, "active", "succeeded")],
+    "u09": [("leaderboard", None, True, LEADERBOARD, "active", "succeeded")],
+    "u10": [("leaderboard", 8, True, LEADERBOARD, "inactive", "succeeded")],
+    "u11": [("leaderboard", 9, True, LEADERBOARD, "active", "failed")],
+    "u12": [("benchmark", 0.5, True, LEADERBOARD, "active", "succeeded")],
+    "u13": [("leaderboard", 12, True, (("leaderboard", None),), "active", "succeeded")],
+    "u14": [("leaderboard", 10, True, LEADERBOARD, "active", "succeeded")],
+    "u15": [
+        ("leaderboard", 2.5, True, LEADERBOARD, "active", "hacked"),
+        ("leaderboard", 11, True, LEADERBOARD, "active", "succeeded"),
+    ],
+    "u16": [("leaderboard", 13, True, (*LEADERBOARD, ("elsewhere", False)), "active", "succeeded")],
+}
+"""Mode, score and whether it passed of the public run; mode and whether they passed of the secret ones; status of the
+submission and of its job. The secret run ``elsewhere`` is one of another runner."""
+ODD_PLACES = {"u12": (1, 0.5), "u10": (2, 8), "u11": (3, 9), "u01": (4, 10), "u14": (4, 10), "u15": (6, 11)}
+ODD_PLACES |= {"u16": (7, 13)}
+"""Place and score that KernelBot gave them; the others have none."""
+
 LATIN = b"# caf\xe9\nimport torch\n"
 
 
@@ -72,7 +106,7 @@ def fill(connection: Connection) -> None:
         values = {"name": name, "deadline": deadline, "task": json.dumps(task), "creator_id": creator}
         values |= {"visibility": visibility, "description": f"About {name}.", "forum_id": 77}
         _insert(connection, "leaderboard", values)
-    for board_id in range(1, 5):
+    for board_id in range(1, len(BOARDS) + 1):
         _insert(connection, "gpu_type", {"leaderboard_id": board_id, "gpu_type": "H100"})
     _insert(connection, "gpu_type", {"leaderboard_id": 1, "gpu_type": "B200_Nebius"})
     _insert(connection, "templates", {"leaderboard_id": 1, "lang": "Triton", "code": "# begin\n"})
@@ -103,15 +137,32 @@ def _submissions(connection: Connection) -> None:
     ranked(connection, 19, OPEN, 3.0e-3, code=1, hour=6, name="../we ird\\s.py")
     ranked(connection, 20, BOB, 4.0e-3, code=1, board=2)
     ranked(connection, 21, ADA, 5.0e-3, code=1, board=3)
-    ranked(connection, 22, OLD, 6.0e-3, code=1, board=4)
-    submission(connection, 23, OLD, status="pending", mode=None, done=False)
-    submission(connection, 24, NIX, status="succeeded", mode="test")
+    ranked(connection, 22, OLD, 0.1 + 0.2, code=1, board=4)
+    submission(connection, 23, OLD, job="pending", mode=None, done=False)
+    submission(connection, 24, NIX, mode="test")
     run(
         connection,
         24,
         "test",
         result={"test-count": "1", "test.0.spec": "size: 16; seed: 1", "test.0.status": "pass"},
     )
+    odd_rows(connection, len(BOARDS), 50)
+    submission(connection, PENDING, ADA, board=5, done=False, job="running", at=NOW - timedelta(minutes=5))
+
+
+def odd_rows(connection: Connection, board: int, number: int, scale: float = 1.0) -> None:
+    """Store the rows to which KernelBot gave places, from a number on; their users are new."""
+    for user, sent in ODD_ROWS.items():
+        _insert(connection, "user_info", {"id": user, "user_name": user})
+        for mode, score, passed, secret, status, job in sent:
+            submission(connection, number, user, board=board, status=status, job=job)
+            given = None if score is None else score * scale
+            run(connection, number, mode, score=given, passed=passed)
+            for secret_mode, well in secret:
+                is_elsewhere = secret_mode == "elsewhere"
+                values = {"mode": "leaderboard", "runner": "B200"} if is_elsewhere else {"mode": secret_mode}
+                run(connection, number, secret=True, passed=well, score=given, **values)
+            number += 1
 
 
 def submission(connection: Connection, number: int, user: str, **values: Any) -> None:
@@ -121,7 +172,8 @@ def submission(connection: Connection, number: int, user: str, **values: Any) ->
         "code": 1,
         "hour": 0,
         "name": "kernel.py",
-        "status": "succeeded",
+        "status": "active",
+        "job": "succeeded",
         "mode": "leaderboard",
     }
     given |= {"done": True} | values
@@ -134,7 +186,7 @@ def submission(connection: Connection, number: int, user: str, **values: Any) ->
         "status": given["status"],
     }
     _insert(connection, "submission", row | {"mode_category": given["mode"]})
-    _insert(connection, "submission_job_status", {"submission_id": number, "status": given["status"]})
+    _insert(connection, "submission_job_status", {"submission_id": number, "status": given["job"]})
 
 
 def ranked(
@@ -169,6 +221,8 @@ def run(connection: Connection, number: int, mode: str, **values: Any) -> None:
         text("SELECT submission_time FROM leaderboard.submission WHERE id = :id"), {"id": number}
     )
     given = {"runner": "H100", "secret": False, "passed": True, "score": None, "result": {}} | values
+    if given["score"] is not None:
+        given["score"] = Decimal(str(given["score"]))  # with all digits, as KernelBot stores it
     told = {"stdout": "hello", "stderr": "", "exit_code": 0, "success": True}
     row = {"submission_id": number, "start_time": at, "end_time": at + timedelta(seconds=5), "mode": mode}
     row |= given | {"result": json.dumps(given["result"]), "meta": json.dumps(told)}

@@ -9,7 +9,20 @@ import shutil
 from datetime import timedelta
 
 import pytest
-from old_database import ADA, BOB, LATIN, OPEN, THEN, old_database, ranked, submission
+from old_database import (
+    ADA,
+    BOB,
+    EVE,
+    LATIN,
+    ODD,
+    ODD_PLACES,
+    ODD_ROWS,
+    OPEN,
+    PENDING,
+    THEN,
+    old_database,
+    ranked,
+)
 from sqlalchemy import func, select, text
 from typer.testing import CliRunner
 
@@ -28,11 +41,13 @@ from kernelcup.tables import (
     CodeRow,
     IdentityRow,
     InviteRow,
+    JobRow,
     LeaderboardRow,
     LimitRow,
     MemberRow,
     NewsRow,
     RecordRow,
+    ReviewRow,
     RunRow,
     SubmissionRow,
     UserRow,
@@ -96,12 +111,80 @@ def rows(db, query):
 
 def test_all_places_are_as_before(brought) -> None:
     db, found = brought
-    assert (found.places, found.differences) == (7, [])
+    assert (found.places, found.differences) == (14, [])
     first = standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)
     placed = [(each.rank, each.submission_id, each.score_s) for each in first]
     assert placed == [(1, 16, 1.2e-3), (2, 12, 1.5e-3), (3, 19, 3.0e-3)]
     assert set(rows(db, select(RunRow.host_class))) == {("KernelBot",)}
     assert {each.trust for each in first} == {"self-measured"}
+
+
+def test_odd_rows_have_the_places_that_kernelbot_gave_them(brought) -> None:
+    db, _ = brought
+    first = standings.standings(db, ODD, "H100", viewer=OPERATOR)
+    assert {each.user: (each.rank, each.score_s) for each in first} == ODD_PLACES
+
+
+def test_a_result_that_does_not_rank_there_is_rejected_with_the_reason(brought) -> None:
+    db, _ = brought
+    query = select(UserRow.name, JobRow.reason).join(UserRow, UserRow.id == JobRow.user_id)
+    found = rows(db, query.where(JobRow.state == "rejected").order_by(JobRow.id))
+    assert dict(map(tuple, found)) == {
+        "u02": "expelled at KernelBot",
+        "u03": "expelled at KernelBot",
+        "u04": "failed a secret run at KernelBot",
+        "u05": "no secret run of it passed at KernelBot",
+        "u06": "failed a secret run at KernelBot",
+        "u07": "failed a secret run at KernelBot",
+        "u13": "no secret run of it passed at KernelBot",
+        "u15": "expelled at KernelBot",
+    }
+    reviewed = rows(db, select(JobRow.submission_id, ReviewRow.decision).join(ReviewRow))
+    assert {tuple(each) for each in reviewed} == {(51, "rejected"), (52, "rejected"), (64, "rejected")}
+
+
+@pytest.mark.parametrize("there", ["submission", "submission_job_status"])
+def test_a_later_import_expels_and_clears_as_kernelbot_does(db, bring, old, there) -> None:
+    number = "id" if there == "submission" else "submission_id"
+    change = f"UPDATE leaderboard.{there} SET status = '{{}}' WHERE {number} = 16"  # BOB, the first
+    bring()
+    for status, first, decisions in (("hacked", 12, 4), ("active", 16, 3)):
+        with autocommitting(old) as connection:
+            connection.execute(text(change.format(status)))
+        found = bring()
+        assert (found.counts["revised"], found.differences) == (1, [])
+        assert standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)[0].submission_id == first
+        assert len(rows(db, select(ReviewRow.id))) == decisions
+
+
+def test_a_decision_that_was_made_here_outlives_an_import(db, bring) -> None:
+    bring()
+    with db.write() as session:
+        values = "state = 'rejected', reason = 'copied'"
+        session.execute(text(f"UPDATE jobs SET {values} WHERE submission_id = 16"))
+    assert bring().counts["revised"] == 0
+    assert rows(db, select(JobRow.reason).where(JobRow.submission_id == 16)) == [("copied",)]
+
+
+def test_a_score_that_is_no_time_is_named_and_has_no_place(db, bring, old) -> None:
+    with autocommitting(old) as connection:
+        for number, score in ((30, 0), (31, "NaN"), (32, -1)):
+            ranked(connection, number, EVE, 1.0)
+            values = {"number": number, "score": score}
+            change = "UPDATE leaderboard.runs SET score = :score WHERE submission_id = :number"
+            connection.execute(text(change), values)
+    found = bring()
+    timeless = found.notes["ranks there by a score that is no time, and not here"]
+    assert sorted(timeless) == ["submission 30", "submission 31", "submission 32"]
+    assert (found.places, found.differences) == (14, [])
+
+
+def test_a_database_from_before_the_first_was_expelled_comes_over(db, bring, old) -> None:
+    with autocommitting(old) as connection:
+        connection.exec_driver_sql("ALTER TABLE leaderboard.submission DROP COLUMN status")
+        connection.exec_driver_sql("DROP TABLE leaderboard.submission_job_status")
+    found = bring()
+    assert (found.counts["rejected"], found.differences) == (5, [])
 
 
 def test_history_has_each_improvement_at_its_time(brought) -> None:
@@ -119,7 +202,7 @@ def test_a_second_import_changes_nothing(db, bring) -> None:
     brought = {name: again.counts[name] for name in BROUGHT}
     assert brought == dict.fromkeys(BROUGHT, 0)
     assert counts(db) == before
-    assert again.places == 7
+    assert again.places == 14
 
 
 def test_a_later_import_brings_what_is_new(db, bring, old) -> None:
@@ -140,18 +223,21 @@ def test_an_import_that_was_cut_off_is_completed_by_the_next(db, bring) -> None:
         session.execute(text("DELETE FROM bests"))
         session.execute(text("DELETE FROM records"))
     assert bring().differences == []
-    assert rows(db, select(func.count()).select_from(RecordRow))[0][0] == 8
+    assert rows(db, select(func.count()).select_from(RecordRow))[0][0] == 15
 
 
 def test_a_dry_run_tells_all_and_writes_nothing(db, bring) -> None:
     before = counts(db)
     found = bring(dry_run=True)
     assert counts(db) == before
-    assert [found.counts[name] for name in ("users", "leaderboards", "submissions")] == [6, 4, 12]
+    counted = ("users", "leaderboards", "submissions", "results", "rejected", "ungraded", "waiting")
+    assert [found.counts[name] for name in counted] == [22, 5, 29, 28, 8, 1, 1]
+    brought = bring().counts
+    assert {name: brought[name] for name in counted} == {name: found.counts[name] for name in counted}
     assert "'Ada 🚀 Lovelace' -> Ada-Lovelace" in found.notes["shown name -> account"]
     assert (found.counts["guessed_discord"], found.counts["guessed_github"]) == (1, 2)
     assert [each.partition(":")[0] for each in unjudged(found)] == ["broken"]
-    assert found.notes["device not configured"] == ["B200_Nebius of vectoradd"]
+    assert found.notes["device not configured"] == ["B200_Nebius of vectoradd", "B200 of odd"]
 
 
 def test_names_become_names_of_accounts(brought) -> None:
@@ -159,7 +245,7 @@ def test_names_become_names_of_accounts(brought) -> None:
     made = dict(
         rows(db, select(IdentityRow.subject, UserRow.name).join(UserRow, UserRow.id == IdentityRow.user_id))
     )
-    assert made == {
+    assert {subject: name for subject, name in made.items() if subject not in ODD_ROWS} == {
         ADA: "Ada-Lovelace",
         BOB: "bob",
         "223456789012345678": "bob-2",
@@ -236,7 +322,7 @@ def test_submissions_keep_their_numbers_and_leave_room_for_more(db, bring) -> No
         row = SubmissionRow(**values, created_at=NOW)
         session.add(row)
         session.flush()
-        assert row.id == 24 + ROOM + 1
+        assert row.id == 66 + ROOM + 1
 
 
 def test_the_evidence_has_the_figures_of_each_stage(brought) -> None:
@@ -258,11 +344,9 @@ def test_a_submission_without_results_ends_without_one(brought) -> None:
 
 @pytest.mark.jobs
 def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> None:
+    assert bring().absent == {PENDING}
     with autocommitting(old) as connection:
-        submission(connection, 40, ADA, done=False, status="running", at=NOW - timedelta(minutes=5))
-    assert bring().absent == {40}
-    with autocommitting(old) as connection:
-        connection.execute(text("UPDATE leaderboard.submission SET done = true WHERE id = 40"))
+        connection.execute(text("UPDATE leaderboard.submission SET done = true WHERE id = 70"))
     assert bring().counts["submissions"] == 1
 
 
@@ -273,7 +357,7 @@ def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
     bring()
     withdrawal.delete_submission(db, 16, by=OPERATOR, now=NOW)
     again = bring()
-    assert (again.counts["submissions"], again.absent, again.differences) == (0, {16}, [])
+    assert (again.counts["submissions"], again.absent, again.differences) == (0, {16, PENDING}, [])
 
 
 @pytest.mark.jobs
@@ -307,7 +391,7 @@ def test_a_board_keeps_its_thread_and_one_without_has_none(db, bring, old) -> No
         )
     bring()
     threads = dict(rows(db, select(LeaderboardRow.name, LeaderboardRow.discord_thread)))
-    assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77"}
+    assert threads == {"vectoradd": "77", "class": str(1 << 60), "over": "", "broken": "77", ODD: "77"}
 
 
 @pytest.mark.jobs
@@ -364,10 +448,10 @@ def test_the_command_prints_and_checks(db, db_url, old, tmp_path, monkeypatch) -
     monkeypatch.setenv("KERNELCUP_DATABASE", db_url)
     dry = CliRunner().invoke(commands, ["import", old, "--dry-run"])
     assert dry.exit_code == 0, dry.output
-    assert "would be imported: 6 users" in dry.output
+    assert "would be imported: 22 users" in dry.output
     done = CliRunner().invoke(commands, ["import", old, "--since", "2026-01-01"])
     assert done.exit_code == 0, done.output
-    assert "places as before: 7 of 7" in done.output
+    assert "places as before: 14 of 14" in done.output
     again = CliRunner().invoke(commands, ["import", old, "--json"])
     assert json.loads(again.output)["submissions"] == 0
 
@@ -386,7 +470,7 @@ def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_pat
 
 def test_runs_count_once_for_each_gpu(brought) -> None:
     db, found = brought
-    assert found.counts["results"] == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
+    assert found.counts["results"] == rows(db, select(func.count()).select_from(RunRow))[0][0] == 28
 
 
 def test_views_are_refused_on_sqlite(tmp_path) -> None:

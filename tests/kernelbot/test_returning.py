@@ -10,6 +10,7 @@ import pytest
 from side_by_side import ADA, BOB, running_kernelbot
 from side_by_side import submit as submit_there
 from sqlalchemy import Connection, text
+from test_views import PLACES
 
 from builders import NOW, make_board, make_report
 from database_kinds import POSTGRES
@@ -26,11 +27,6 @@ pytestmark = [
     pytest.mark.skipif(POSTGRES not in os.environ, reason="KernelBot's database is PostgreSQL"),
     pytest.mark.parametrize("db_url", ["sqlite"], indirect=True),
 ]
-
-PLACES = """\
-SELECT user_id, min(score)::float FROM leaderboard.runs JOIN leaderboard.submission ON submission.id = submission_id
-WHERE mode = 'leaderboard' AND passed AND NOT secret AND score IS NOT NULL GROUP BY user_id ORDER BY 2
-"""
 
 
 @pytest.fixture
@@ -87,8 +83,12 @@ def test_what_came_since_the_switch_has_its_place_there(old, db, send, finish) -
     finish(make_report(verdict=Verdict.WRONG_ANSWER))
     found = bring_back(old, db, gpus={"h100": "H100_SXM"})
     assert (found.written["user_info"], found.written["code_files"], found.written["submission"]) == (1, 2, 3)
-    places = kernelbot.execute(text(PLACES)).all()
-    assert [(user, pytest.approx(score)) for user, score in places] == [("4444", 1e-6), (ADA, 2.5e-6)]
+    places = kernelbot.execute(text(PLACES.format("leaderboard")))
+    assert [(user, pytest.approx(score)) for _, gpu, user, score, _ in places if gpu == "H100_SXM"] == [
+        ("4444", 1e-6),
+        (ADA, 2.5e-6),
+    ]
+    assert set(kernelbot.scalars(text("SELECT DISTINCT status FROM leaderboard.submission"))) == {"active"}
     runners = set(kernelbot.scalars(text("SELECT DISTINCT runner FROM leaderboard.runs")))
     assert runners == {"h100", "H100_SXM"}
     states = kernelbot.execute(
@@ -99,6 +99,21 @@ def test_what_came_since_the_switch_has_its_place_there(old, db, send, finish) -
         ("succeeded", False),
         ("failed", True),
     ]
+
+
+def test_what_was_rejected_here_is_expelled_there_and_times_keep_their_digits(old, db, send, finish) -> None:
+    for number, time_ns in enumerate((1000.0000000000001, 2000.0)):
+        send(ADA, f"x = {number}\n")
+        finish(make_report((time_ns,)))
+    with db.write() as session:
+        session.execute(text("UPDATE jobs SET state = 'rejected' WHERE id = 2"))
+        (score,) = session.execute(text("SELECT score_s FROM runs WHERE job_id = 1")).one()
+    bring_back(old, db)
+    statuses = old[1].scalars(text("SELECT status FROM leaderboard.submission ORDER BY id")).all()
+    assert statuses == ["active", "hacked"]
+    assert {float(row.score) for row in old[1].execute(text(PLACES.format("leaderboard")))} == {score}
+    stored = old[1].scalars(text("SELECT score FROM leaderboard.runs WHERE score IS NOT NULL")).all()
+    assert {float(each) for each in stored} == {score}
 
 
 def test_a_second_run_adds_nothing(old, db, send, finish) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from old_database import LATIN, fill, old_database
+from old_database import LATIN, ODD, ODD_PLACES, fill, old_database
 from sqlalchemy import text
 from typer.testing import CliRunner
 
@@ -32,7 +32,12 @@ FROM {0}.runs r
 JOIN {0}.submission s ON s.id = r.submission_id
 JOIN {0}.leaderboard l ON l.id = s.leaderboard_id
 JOIN {0}.user_info u ON u.id = s.user_id
-WHERE r.passed AND NOT r.secret AND r.mode = 'leaderboard' AND r.score IS NOT NULL
+WHERE r.passed AND NOT r.secret AND r.score IS NOT NULL AND s.status <> 'hacked'
+AND NOT EXISTS (SELECT FROM {0}.submission_job_status j WHERE j.submission_id = s.id AND j.status = 'hacked')
+AND EXISTS (SELECT FROM {0}.runs o WHERE o.submission_id = s.id AND o.runner = r.runner AND o.secret
+            AND o.mode = 'leaderboard' AND o.passed)
+AND NOT EXISTS (SELECT FROM {0}.runs o WHERE o.submission_id = s.id AND o.runner = r.runner AND o.secret
+                AND NOT o.passed)
 GROUP BY l.name, r.runner, u.id ORDER BY 1, 2, 5, 3
 """
 """As the old site asks for the places of a leaderboard."""
@@ -73,8 +78,18 @@ def ask_after(db, change: str, query: str):
 
 def test_the_old_query_gives_the_same_places(moved) -> None:
     db, before = moved
-    assert len(before) == 7
+    assert {user: (place, score) for board, _, user, score, place in before if board == ODD} == ODD_PLACES
+    assert len(before) == 14
     assert ask(db, PLACES.format(SCHEMA)) == before
+
+
+def test_what_was_expelled_is_so_over_the_views(moved) -> None:
+    db, _ = moved
+    query = f"SELECT id, status FROM {SCHEMA}.submission WHERE status IS DISTINCT FROM 'active'"
+    assert ask(db, query) == [(51, "hacked"), (52, "hacked"), (64, "hacked")]
+    change = "UPDATE jobs SET state = 'rejected', reason = 'copied' WHERE submission_id = 16"
+    here = ask_after(db, change, f"SELECT status FROM {SCHEMA}.submission WHERE id = 16")
+    assert here == [("hacked",)]
 
 
 def test_each_table_of_the_old_site_has_its_rows(moved) -> None:
@@ -91,12 +106,12 @@ def test_each_table_of_the_old_site_has_its_rows(moved) -> None:
         )
     }
     assert sizes == {
-        "user_info": 7,  # with the creator of boards that KernelBot names no user for
-        "leaderboard": 4,
-        "gpu_type": 5,
+        "user_info": 23,  # with the creator of boards that KernelBot names no user for
+        "leaderboard": 5,
+        "gpu_type": 7,
         "code_files": 4,
-        "submission": 12,
-        "submission_job_status": 12,
+        "submission": 29,
+        "submission_job_status": 29,
     }
 
 
@@ -154,7 +169,9 @@ def test_a_result_that_does_not_count_has_no_score(moved) -> None:
 def test_results_after_a_freeze_are_not_shown(moved) -> None:
     db, _ = moved
     change = "UPDATE leaderboards SET freeze_at = '2026-05-01 13:30+00' WHERE name = 'vectoradd'"
-    found = ask_after(db, change, f"SELECT submission_id FROM {SCHEMA}.runs WHERE score > 0")
+    found = ask_after(
+        db, change, f"SELECT submission_id FROM {SCHEMA}.runs WHERE score > 0 AND submission_id < 50"
+    )
     assert {submission for (submission,) in found} == {10, 12, 20, 21, 22}
 
 

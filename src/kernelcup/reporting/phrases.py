@@ -205,7 +205,7 @@ def remark(job: JobInfo, board: Leaderboard) -> str:
         return ""
     why = f": {job.reason.rstrip('.')}" if job.reason else ""
     if ruling is Ruling.REJECTED:
-        return f"A person rejected this result{why}."
+        return f"This result was rejected{why}."
     if ruling is Ruling.HELD:
         return f"A person looks at this result before it counts{why}."
     if ruling in _WHY_NOT and run.score_s is not None:

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import statistics
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -20,23 +21,22 @@ from kernelcup.engine import Database
 from kernelcup.reporting.phrases import plural
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import estimates
-from kernelcup_kernelbot.importing.places import places_of
-from kernelcup_kernelbot.importing.source import Source
+from kernelcup_kernelbot.importing.source import IS_TIME, SCORES, Source
 
 KEY = "kernelbot-"
 FAR = 3
 """People who move by more places than this are named."""
 FEWEST_RANKED = 3
 """People with a place on both sides, for a correlation."""
-THERE = """
+THERE = f"""
 SELECT
     s.id AS kernelbot, lower(coalesce(r.runner, '')) AS runner, coalesce(nullif(u.user_name, ''), u.id) AS "user",
-    coalesce('failed in ' || (array_agg(r.mode ORDER BY r.id) FILTER (WHERE NOT r.passed))[1], 'passed')
+    coalesce('failed in ' || (array_agg(r.mode ORDER BY r.id) FILTER (WHERE NOT r.passed))[1], min(of.reason), 'passed')
         AS there_verdict,
-    CAST(min(r.score) FILTER (WHERE r.mode = 'leaderboard' AND r.passed AND NOT r.secret AND r.score > 0) AS float)
-        AS there_s,
+    CAST(min(of.score) FILTER (WHERE of.reason IS NULL AND of.{IS_TIME}) AS float) AS there_s,
     CAST(extract(epoch FROM max(r.end_time) - s.submission_time) AS float) AS there_wait_s
-FROM {submission} s JOIN {user_info} u ON u.id = s.user_id JOIN {runs} r ON r.submission_id = s.id
+FROM {{submission}} s JOIN {{user_info}} u ON u.id = s.user_id JOIN {{runs}} r ON r.submission_id = s.id
+LEFT JOIN ({SCORES}) of ON of.id = s.id AND of.runner = r.runner
 WHERE s.id = ANY(:numbers) GROUP BY s.id, 2, u.id
 """
 """What KernelBot says of submissions, by GPU."""
@@ -186,7 +186,8 @@ def _places(times: Iterable[tuple[str, float]]) -> dict[str, int]:
     best: dict[str, float] = {}
     for user, seconds in times:
         best[user] = min(seconds, best.get(user, math.inf))
-    return {user: place for user, (place, _) in places_of(best).items()}
+    ordered = sorted(best.values())
+    return {user: bisect_left(ordered, seconds) + 1 for user, seconds in best.items()}
 
 
 def _correlation(there: Sequence[int], here: Sequence[int]) -> float | None:

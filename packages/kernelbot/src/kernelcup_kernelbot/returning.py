@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.domain import OPERATOR
+from kernelcup.domain import OPERATOR, Ruling
 from kernelcup.engine import Database
 from kernelcup.reporting.phrases import plural
 from kernelcup.reporting.results import SubmissionInfo
@@ -127,8 +128,10 @@ class _Return:
         number = self._number(submission.id)
         told = forms.job_of(view)
         group = "leaderboard" if view.mode is Mode.LEADERBOARD else "test"
-        values |= {"id": number, "file_name": submission.file_name, "done": True, "status": told["status"]}
-        self._insert("submission", values | {"mode_category": group})
+        expelled = all(job.ruling is Ruling.REJECTED for job in view.jobs)
+        values |= {"id": number, "file_name": submission.file_name, "done": True}
+        values |= {"status": "hacked" if expelled else "active", "mode_category": group}
+        self._insert("submission", values)
         ends = [self._runs(number, view), at]
         status = {"submission_id": number, **told, "created_at": at}
         self._insert("submission_job_status", status | {"last_heartbeat": max(filter(None, ends))})
@@ -188,15 +191,20 @@ class _Return:
                 verdict = None if job.verdict is None else job.verdict.value
                 meta = {"judged_by": forms.SERVICE, "run": job.run, "verdict": verdict}
                 gpu = self._gpus.get(job.device.lower(), job.device)
-                told = {name: run[name] for name in ("mode", "secret", "score", "passed")}
+                told = {name: run[name] for name in ("mode", "secret", "passed")}
+                score = None if run["score"] is None else Decimal(str(run["score"]))  # with all its digits
                 values = {
                     "submission_id": number,
                     "start_time": start,
                     "end_time": end,
                     "runner": gpu,
+                    "score": score,
                     **told,
                 }
-                self._insert("runs", values | {"meta": meta, "result": {}, "system_info": {}})
+                values |= {"meta": meta, "result": {}, "system_info": {}}
+                self._insert("runs", values)
+                if score is not None:  # ranked on secret inputs: there that is a run of its own
+                    self._insert("runs", values | {"secret": True})
                 last = max(last or end, end)
         return last
 

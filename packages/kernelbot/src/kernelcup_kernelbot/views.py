@@ -17,12 +17,13 @@ from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tables import LeaderboardRow
 from kernelcup_kernelbot.importing import people
+from kernelcup_kernelbot.importing.source import FAILED, UNCONFIRMED
 
 RUN = """
 SELECT
     runs.id * 10 + {number} AS id, jobs.submission_id,
     runs.started_at AS start_time, runs.finished_at AS end_time, '{mode}' AS mode, {secret} AS secret,
-    jobs.device AS runner, {score}::numeric AS score, {passed} AS passed,
+    jobs.device AS runner, ({score})::text::numeric AS score, {passed} AS passed,
     CASE WHEN runs.verdict = 'compile_error'
          THEN jsonb_build_object('success', false, 'stderr', runs.report ->> 'message') END AS compilation,
     jsonb_build_object(
@@ -35,7 +36,7 @@ SELECT
 FROM public.runs
 JOIN public.jobs ON jobs.id = runs.job_id
 JOIN public.submissions ON submissions.id = jobs.submission_id AND submissions.client NOT IN ('compare', 'final')
-JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
+LEFT JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
 WHERE runs.counted AND {where}
 """
 """One run of KernelBot's kind. What is constant in it keeps the database from reading reports that a query excludes."""
@@ -59,16 +60,22 @@ def make(db: Database, schema: str) -> None:
         Conflict: The schema is another one, for example KernelBot's own.
     """
     _check(db, schema)
+    with db.write() as session:
+        _drop(session, schema)
+        fill(session, schema)
+
+
+def fill(session: Session, schema: str) -> None:
+    """Make the views in a schema that is not there yet."""
     script = resources.files(__package__).joinpath("views.sql").read_text("utf-8")
     filled = script.format(
         schema=schema,
         runs=" UNION ALL ".join(_runs(schema)),
+        unranked=f"'{FAILED}', '{UNCONFIRMED}'",
         token=people.TOKENS["web_auth_id"][1],
         scopes=people.USUAL,
-    )
-    with db.write() as session:
-        _drop(session, schema)
-        session.connection().exec_driver_sql(filled.replace("%", "%%"))
+    ).replace("%", "%%")
+    session.connection().exec_driver_sql(filled)
 
 
 def remove(db: Database, schema: str) -> bool:

@@ -51,15 +51,23 @@ FROM public.code c;
 CREATE VIEW {schema}.submission AS
 SELECT
     s.id, s.leaderboard_id,
-    coalesce((SELECT i.subject FROM public.identities i WHERE i.user_id = s.user_id ORDER BY i.provider LIMIT 1),
-             'kernelcup-' || s.user_id) AS user_id,
+    coalesce(i.subject, 'kernelcup-' || s.user_id) AS user_id,
     ('x' || substr(s.code_hash, 1, 15))::bit(60)::bigint AS code_id,
     s.file_name, s.created_at AS submission_time,
     NOT EXISTS (SELECT FROM public.jobs j WHERE j.submission_id = s.id
                 AND j.state IN ('queued', 'running', 'halted')) AS done,
-    NULL::text AS status,
+    CASE WHEN e.submission_id IS NOT NULL AND NOT EXISTS (
+             SELECT FROM public.jobs j WHERE j.submission_id = s.id AND j.state <> 'rejected')
+         THEN 'hacked' ELSE 'active' END AS status,
     CASE s.mode WHEN 'leaderboard' THEN 'leaderboard' ELSE 'test' END AS mode_category
-FROM public.submissions s WHERE s.client NOT IN ('compare', 'final');
+FROM public.submissions s
+-- Joins, so that a ranking looks them up at once, and a query that does not ask for the user not at all.
+LEFT JOIN (SELECT DISTINCT ON (user_id) user_id, subject FROM public.identities ORDER BY user_id, provider) i
+    ON i.user_id = s.user_id
+-- What did not pass its secret runs at KernelBot was not expelled: only its score is gone.
+LEFT JOIN (SELECT DISTINCT submission_id FROM public.jobs WHERE state = 'rejected' AND reason NOT IN ({unranked})) e
+    ON e.submission_id = s.id
+WHERE s.client NOT IN ('compare', 'final');
 
 CREATE VIEW {schema}.submission_job_status AS
 SELECT

@@ -21,6 +21,8 @@ FURTHER = {
     "banned": "users banned",
     "unfinished": "unfinished registrations left out",
     "not_text": "codes that are no text: their bytes are in a second file, in base64",
+    "rejected": "results do not rank there, and are rejected here with the reason",
+    "revised": "results were expelled there since, or cleared",
     "ungraded": "submissions have no result",
     "waiting": "submissions are not done yet: the next import brings them",
     "deleted": "submissions were deleted here, and stay so",
@@ -39,13 +41,16 @@ class Difference:
     before: tuple[int, float] | None
     """Place and seconds; None for none."""
     after: tuple[int, float] | None
+    in_views: bool = False
+    """Whether `after` is over the views, else in the standings."""
 
     def __str__(self) -> str:
         was, now = (
             "none" if each is None else f"{each[0]} with {each[1]:.9g} s"
             for each in (self.before, self.after)
         )
-        return f"{self.leaderboard} on {self.device}, user {self.user_id}: {was} -> {now}"
+        where = ", over the views" if self.in_views else ""
+        return f"{self.leaderboard} on {self.device}, user {self.user_id}{where}: {was} -> {now}"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -68,6 +73,8 @@ class Imported:
     """What an operator has to know, by kind."""
     places: int = 0
     """In KernelBot's rankings; 0 in a dry run."""
+    has_views: bool = False
+    """Whether the places over the views were compared too, as PostgreSQL allows."""
     differences: list[Difference] = field(default_factory=list)
 
     _spelled: dict[str, str] = field(init=False)
@@ -88,14 +95,20 @@ class Imported:
         brought = (f"{self.counts[name]:,} {name.replace('_', ' ')}" for name in BROUGHT)
         yield f"{'would be imported' if dry_run else 'imported'}: {', '.join(brought)}"
         if not dry_run:
-            same = self.places - sum(each.before is not None for each in self.differences)
-            yield f"places as before: {same:,} of {self.places:,}"
+            told = [f"places as before: {self._same(in_views=False):,} of {self.places:,}"]
+            if self.has_views:
+                told.append(f"over the views {self._same(in_views=True):,} of {self.places:,}")
+            yield ", ".join(told)
         yield from (f"{self.counts[name]:,} {text}" for name, text in FURTHER.items() if self.counts[name])
         notes = {**self.notes, "place differs": list(map(str, self.differences))}
         for what, items in notes.items():
             yield from (f"{what}: {item}" for item in items[:MOST])
             if len(items) > MOST:
                 yield f"{what}: {len(items) - MOST:,} more (--json names all)"
+
+    def _same(self, *, in_views: bool) -> int:
+        other = (each for each in self.differences if each.in_views is in_views)
+        return self.places - sum(each.before is not None for each in other)
 
     def as_object(self) -> dict[str, Any]:
         """Return the same as JSON."""

@@ -45,15 +45,18 @@ class Judged:
     """A :class:`RunReport` without what is as by default: a third of the size."""
     verdict: Verdict
     score_s: float | None
-    """The least of its passed ranked runs."""
+    """The least of its passed runs."""
     started_at: datetime
     finished_at: datetime
 
 
-def mode_of(category: str | None, modes: Sequence[str]) -> Mode:
-    """Return the mode of a submission: the furthest that its runs have, or that was asked for."""
+def mode_of(category: str | None, runs: Sequence[Any]) -> Mode:
+    """Return the mode of a submission: ranked with a score, else the furthest that its runs have or that was asked."""
+    modes = {category, *(run.mode for run in runs)}
+    if any(score_of(run) is not None for run in runs):
+        return Mode.LEADERBOARD
     for mode in (Mode.LEADERBOARD, Mode.PROFILE, Mode.BENCHMARK):
-        if mode.value in (category, *modes):
+        if mode.value in modes:
             return mode
     return Mode.TEST
 
@@ -108,10 +111,8 @@ def _seconds(run: Any) -> float:
 
 
 def score_of(run: Any) -> float | None:
-    """Return the seconds by which a run ranks; None if it does not."""
-    if run.mode != "leaderboard" or run.secret or not run.passed or run.score is None:
-        return None
-    return positive(run.score)
+    """Return the seconds by which a public run would rank, which has any mode; None without one."""
+    return positive(run.score) if run.passed else None
 
 
 def verdict_of(run: Any) -> Verdict:

@@ -52,9 +52,11 @@ def bring(
             rules.bring(origin, session, found, now)
             if dry_run:
                 raise _Undone
-        Importer(origin, found, now).bring(db, since, dry_run=dry_run)
+        reasons = places.reasons(origin, found)
+        Importer(origin, found, reasons, now).bring(db, since, dry_run=dry_run)
         if dry_run:
             return found
+        places.revise(db, found, reasons, now)
         places.compare(origin, db, found, now)
     detail = {name: found.counts[name] for name in ("users", "leaderboards", "submissions")}
     if any(detail.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import chain
@@ -52,14 +52,18 @@ WHOLE = ".base64"
 """Ending of the file beside a code that is no text: its bytes."""
 NAME, LONGEST_NAME = "submission.py", 200
 
+Judgements = Sequence[tuple[Any, dict[str, list[Any]]]]
+"""Submissions, and their public runs by device."""
+
 
 class Importer:
     """Brings submissions, page by page."""
 
-    def __init__(self, source: Source, found: Imported, now: datetime) -> None:
-        self._source = source
-        self._found = found
-        self._now = now
+    def __init__(
+        self, source: Source, found: Imported, reasons: Mapping[tuple[int, str], str | None], now: datetime
+    ) -> None:
+        self._source, self._found, self._now = source, found, now
+        self._reasons = reasons
         self._runs: Iterator[Any] | None = None
         self._next: Any = None
         """The first of the runs that no submission had yet."""
@@ -71,17 +75,19 @@ class Importer:
             Conflict: Another submission has the number of one of KernelBot's.
         """
         newest, sent = 0, self._source.tables["submission"].c.submission_time
+        self._of_run = OF_RUN if dry_run else (*OF_RUN, *EVIDENCE)
         # Also what was not done at the import before.
         where = [] if since is None else [sent >= since - LAG]
         with closing(self._source.pages("submission", *COLUMNS, where=where, size=PAGE)) as pages:
             for page in pages:
                 with db.read() as session:
                     rows = self._new(session, page)
-                self._found.counts["submissions"] += len(rows)
+                judged = [(row, self._runs_of(row.id)) for row in rows]
+                self._count(judged)
                 if rows and not dry_run:
                     newest = rows[-1].id
                     with db.write() as session:
-                        self._write(session, rows)
+                        self._write(session, judged)
         if newest:
             with db.write() as session:
                 bulk.continue_after(session, SubmissionRow, newest + ROOM)
@@ -112,13 +118,20 @@ class Importer:
         where = [table.c.submission_id.between(first, last), table.c.status.in_(ENDED)]
         return {row.submission_id for row in self._source.rows(table.name, "submission_id", where=where)}
 
-    def _write(self, session: Session, rows: Sequence[Any]) -> None:
-        hashes, sent, jobs, runs = self._write_codes(session, rows), [], [], []
-        judged = [(row, self._runs_of(row.id)) for row in rows]
+    def _count(self, judged: Judgements) -> None:
+        counts = self._found.counts
+        counts["submissions"] += len(judged)
+        for row, mine in judged:
+            counts["results"] += len(mine)
+            counts["ungraded"] += not mine
+            counts["rejected"] += sum(self._reasons.get((row.id, device)) is not None for device in mine)
+
+    def _write(self, session: Session, judged: Judgements) -> None:
+        hashes, sent, jobs, runs = self._write_codes(session, [row for row, _ in judged]), [], [], []
         numbers = iter(bulk.reserve(session, JobRow, sum(max(len(mine), 1) for _, mine in judged)))
         for row, mine in judged:
             board, name = self._found.boards[row.leaderboard_id], file_name(row.file_name)
-            mode = reports.mode_of(row.mode_category, [run.mode for each in mine.values() for run in each])
+            mode = reports.mode_of(row.mode_category, list(chain.from_iterable(mine.values())))
             at = moment(row.submission_time, self._now)
             of: bulk.Values = {
                 "leaderboard_id": board.id,
@@ -129,16 +142,15 @@ class Importer:
             code = {"code_hash": hashes[row.code_id, name], "file_name": name}
             sent.append({"id": row.id, "client": CLIENT} | code | of)
             of |= {"submission_id": row.id, "task_hash": board.task_hash, "priority": int(priority_of(mode))}
-            self._found.counts["ungraded"] += not mine
             for device, own in sorted(mine.items()) or [(board.devices[0], [])]:
                 result = reports.judged(row.id, mode, own) if own else None
-                jobs.append(of | {"id": next(numbers), "device": device} | _end(result, at))
+                end = _end(result, at, self._reasons.get((row.id, device)))
+                jobs.append(of | {"id": next(numbers), "device": device} | end)
                 if result is not None:
                     runs.append(_run(board, jobs[-1], result))
             self._found.changed.add(board.name)
         for table, values in ((SubmissionRow, sent), (JobRow, jobs), (RunRow, runs)):
             bulk.insert(session, table, values)
-        self._found.counts["results"] += len(runs)
 
     def _write_codes(self, session: Session, rows: Sequence[Any]) -> dict[tuple[int, str], str]:
         """Store codes, and return the hash of each by its number there and the file's name."""
@@ -174,10 +186,11 @@ class Importer:
     def _runs_from(self, first: int) -> Iterator[Any]:
         """Read the runs once, in the order of submissions: KernelBot has no index by which to find some."""
         run = self._source.tables["runs"].c
-        where = [run.submission_id >= first, run.secret.is_not(True)]
-        where += [run.mode.in_(reports.PUBLIC), run.runner.is_not(None)]
+        has_score = run.passed & run.score.is_not(None)
+        where = [run.submission_id >= first, ~run.secret, run.runner.is_not(None)]
+        where.append(run.mode.in_(reports.PUBLIC) | has_score)
         order = ("submission_id", "id")
-        pages = self._source.pages("runs", *OF_RUN, *EVIDENCE, where=where, order=order, size=SOME)
+        pages = self._source.pages("runs", *self._of_run, where=where, order=order, size=SOME)
         return chain.from_iterable(pages)
 
 
@@ -206,13 +219,19 @@ def _check_ours(number: int, client: str) -> None:
         )
 
 
-def _end(result: Judged | None, at: datetime) -> bulk.Values:
-    """Return how a job ended, of a submission that came at this time."""
+def _end(result: Judged | None, at: datetime, reason: str | None) -> bulk.Values:
+    """Return how a job ended, of a submission that came at this time, and why KernelBot does not rank it."""
     times = {"queued_at": at, "started_at": at, "finished_at": at}
     if result is None:
         return times | {"state": JobState.CANCELLED.value, "reason": "KernelBot has no result of it"}
     times |= {"started_at": moment(result.started_at, at), "finished_at": moment(result.finished_at, at)}
-    return times | {"state": JobState.DONE.value, "reason": ""}
+    return times | state_of(reason)
+
+
+def state_of(reason: str | None) -> bulk.Values:
+    """Return the state of a judged job, rejected if KernelBot does not rank it for a reason."""
+    state = JobState.DONE if reason is None else JobState.REJECTED
+    return {"state": state.value, "reason": reason or ""}
 
 
 def _run(board: Leaderboard, job: bulk.Values, result: Judged) -> bulk.Values:

@@ -23,7 +23,7 @@ def failure(job: JobInfo) -> str | None:
         return f"{device}: {reason or 'cancelled'}"
     why = f": {reason}" if reason else ""
     if job.ruling is Ruling.REJECTED:
-        return f"{device}: a person rejected this result{why}"
+        return f"{device}: this result was rejected{why}"
     if job.ruling is Ruling.HELD:
         return f"{device}: the result waits for a review by a person and counts once it is released{why}"
     if job.report is None or job.verdict is Verdict.ACCEPTED:
