@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -33,14 +33,14 @@ class Request:
 
     method: str
     path: str
-    params: Params
-    json: Mapping[str, Any] | None
+    params: Params = field(default_factory=dict)
+    json: Mapping[str, Any] | None = None
     """The body."""
     form: Mapping[str, str] | None = None
     """Fields of a form, instead of JSON."""
     files: Sequence[Upload] = ()
     """Files of a form."""
-    timeout_s: float
+    timeout_s: float = TIMEOUT_S
     """How long the server may be silent."""
 
 
@@ -98,9 +98,7 @@ def asking_pages(
     while limit is None or len(found) < limit:
         left = PAGE if limit is None else min(limit - len(found), PAGE)
         start = {} if after is None else {"after": after}
-        page = yield Request(
-            method="GET", path=path, params={**params, "limit": left, **start}, json=None, timeout_s=TIMEOUT_S
-        )
+        page = yield Request(method="GET", path=path, params={**params, "limit": left, **start})
         found += page["items"]
         after = page["next"]
         if after is None:
