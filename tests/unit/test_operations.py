@@ -40,7 +40,11 @@ FIXED = {
     ("popcorn/administration.py", "make_invites"): {"label"},
     ("http/pages/admin/new_boards.py", "create"): {"over"},  # a deadline in its form is ahead
     ("popcorn/administration.py", "unpause"): {"key"},
-    ("bot/commands/create_board.py", "create"): {"run", "force", "over"},  # with a trial, and a deadline ahead
+    ("bot/commands/create_board.py", "create"): {
+        "run",
+        "force",
+        "over",
+    },  # with a trial, and a deadline ahead
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
