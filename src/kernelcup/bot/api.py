@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 
 from kernelcup.client import core
-from kernelcup.client.core import NotReached
-from kernelcup.client.requests import Request, asking
+from kernelcup.client.core import NotReached, Request
+from kernelcup.client.requests import asking
 from kernelcup.errors import ServerUnavailable
 
 ACT_FOR = "X-KernelCup-Act-For"
@@ -135,16 +135,8 @@ class Api:
     async def _send(self, asked: Request, who: Who, *, key: str | None = None, patience_s: float) -> Any:
         """Send a request, again for ``patience_s`` if that is safe, and return the answer, decoded from JSON."""
         headers = self._headers(who) | ({} if key is None else {"Idempotency-Key": key})
-        request = self._http.build_request(
-            asked.method,
-            core.API + asked.path,
-            json=asked.json,
-            params=dict(asked.params),
-            data=asked.form,
-            files=asked.files or None,
-            headers=headers,
-            timeout=asked.timeout_s,
-        )
+        path = core.API + asked.path
+        request = self._http.build_request(asked.method, path, headers=headers, **asked.options)
         repeatable = asked.method in ("GET", "PUT", "DELETE") or key is not None
         return core.read_answer(self.server, await self._patiently(request, patience_s if repeatable else 0))
 
