@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from stage import Stage
 
 from builders import zip_of
 from kernelcup.app.boards.boards import get_board, list_boards
 from kernelcup.app.boards.judgeable import Tried
+from kernelcup.app.boards.problem_sync import Skipped, SyncError, SyncResult
 from kernelcup.bot.commands.create_board import sync_text
 from kernelcup.domain import OPERATOR, Visibility
 
@@ -69,6 +72,25 @@ async def test_a_checker_that_accepts_wrong_answers_is_refused(stage: Stage) -> 
     )
     assert "the checker ignores the answer" in (await asked.wait_response()).text
     assert board_names(stage) == []
+
+
+class Long:
+    """A trial that takes longer than most requests may."""
+
+    def try_task(self, *_: object, **__: object) -> Tried:
+        """Take long."""
+        time.sleep(0.6)
+        return Tried()
+
+
+async def test_a_task_whose_trial_takes_long_is_made(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelcup.client.requests.TIMEOUT_S", 0.3)
+    stage.platform.trial = Long()
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
+    )
+    assert "was created" in (await asked.wait_response()).text
 
 
 IN_C = b"""\
@@ -317,14 +339,13 @@ async def test_a_menu_that_nobody_uses_goes(stage: Stage, monkeypatch: pytest.Mo
 
 def test_what_a_sync_says_does_nothing() -> None:
     hostile = "@everyone **x** <@1> [a](https://evil.example) ```"
-    result = {
-        "commit": "c" * 40,
-        "preview": False,
-        "created": [f"`{hostile}"],
-        "updated": [],
-        "skipped": [{"name": hostile, "reason": hostile}],
-        "errors": [{"name": "b", "error": hostile}],
-    }
+    result = SyncResult(
+        commit="c" * 40,
+        preview=False,
+        created=[f"`{hostile}"],
+        skipped=[Skipped(name=hostile, reason=hostile)],
+        errors=[SyncError(name="b", error=hostile)],
+    )
     text = sync_text(result)
     outside = "".join(text.split("`")[::2])
     assert "](https" not in outside
@@ -334,5 +355,4 @@ def test_what_a_sync_says_does_nothing() -> None:
 
 
 def test_a_sync_without_anything_to_do_says_so() -> None:
-    nothing = {"commit": "c" * 40, "preview": True, "created": [], "updated": [], "skipped": [], "errors": []}
-    assert "nothing to do" in sync_text(nothing)
+    assert "nothing to do" in sync_text(SyncResult(commit="c" * 40, preview=True))

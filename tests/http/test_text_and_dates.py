@@ -119,6 +119,15 @@ def test_extreme_dates_are_refused(client, scene) -> None:
             )
 
 
+def test_a_moment_that_the_api_writes_is_a_deadline(client, scene) -> None:
+    at, path, headers = "2027-01-31T12:00:00.000123Z", "/api/v1/leaderboards/double", scene["root"].headers
+    for _ in range(2):
+        answer = client.patch(path, json={"deadline": at}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        at = answer.json()["deadline"]
+    assert ".000123" in at
+
+
 def test_the_last_deadline_is_shown_east_of_utc(east) -> None:
     assert moment(LAST) == "9999-12-31 23:59:59 UTC"
 

@@ -37,6 +37,18 @@ def kernelcup_words(line: str) -> list[str] | None:
     return None if at is None else words[at + 1 :]
 
 
+def test_first_pages_say_the_same_of_the_code_of_strangers() -> None:
+    said = [
+        re.findall(r"^\W*(The sandbox has had .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for page in (ROOT / "README.md", DOCS / "index.md")
+    ]
+    readme, index = ([text.replace("](docs/", "](") for text in each] for each in said)
+    assert readme == index
+    assert len(index) == 1
+    limits = (DOCS / "explanation/limits-of-this-version.md").read_text(encoding="utf-8")
+    assert "It has had no review from outside." in limits
+
+
 @pytest.mark.parametrize("page", [page for page in HOW_TO if page.name not in ALLOWED_CURL], ids=str)
 def test_how_to_pages_use_commands(page: Path) -> None:
     used = [line for line in shell_lines(page) if re.search(r"\b(?:curl|jq)\b", line)]

@@ -40,6 +40,11 @@ FIXED = {
     ("popcorn/administration.py", "make_invites"): {"label"},
     ("http/pages/admin/new_boards.py", "create"): {"over"},  # a deadline in its form is ahead
     ("popcorn/administration.py", "unpause"): {"key"},
+    ("bot/commands/create_board.py", "create"): {
+        "run",
+        "force",
+        "over",
+    },  # with a trial, and a deadline ahead
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
     ("cli/operate/demo.py", "create_token"): {"kind", "days"},  # on this machine, and revoked at once
@@ -256,6 +261,17 @@ def test_doors_written_by_hand_leave_no_argument_out() -> None:
         for name, lacks in left_out(path.read_text(encoding="utf-8")).items()
     }
     assert found == FIXED
+
+
+BY_HAND = re.compile(r"""\.(?:post\(|request\(\s*"(?:POST|PUT|PATCH|DELETE)",)\s*(?:"([^"]*)"|)""")
+
+
+def test_what_clients_change_by_hand_is_no_operation() -> None:
+    """An operation has a time limit of its own, which a request by hand would not know."""
+    files = [path for room in ("bot", "cli", "client") for path in (SOURCE / room).rglob("*.py")]
+    paths = {found[1] for each in files for found in BY_HAND.finditer(each.read_text(encoding="utf-8"))}
+    assert paths == {"/submissions", "/link", "/unlink", "/auth/device", "/auth/device/token"}
+    assert paths.isdisjoint(made.path for made in every() if made.method != "GET")
 
 
 @pytest.mark.parametrize(

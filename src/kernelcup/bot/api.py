@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from kernelcup.client import core
-from kernelcup.client.core import TIMEOUT_S, NotReached, Upload
+from kernelcup.client.core import NotReached, Request
 from kernelcup.client.requests import asking
 from kernelcup.errors import ServerUnavailable
 
@@ -21,6 +21,7 @@ PATIENCE_S = 20.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 
 T = TypeVar("T")
+Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,18 @@ class Api:
     async def call(
         self, call: Callable[..., T], who: Who, /, *, patience_s: float = PATIENCE_S, **values: Any
     ) -> T:
-        """Run an operation with values for its parameters, and return its answer. Raises like :meth:`send`."""
+        """Run an operation with values for its parameters, and return its answer.
+
+        Args:
+            call: The operation.
+            who: The requester.
+            patience_s: How long to try again while the server does not answer, if a request is safe to repeat.
+            values: By the operation's parameters; an upload is an :class:`Attached`.
+
+        Raises:
+            UserError: The server refuses.
+            ServerUnavailable: It does not answer, or not like a KernelCup server.
+        """
         steps, body = asking(call, self.server, values), None
         while True:
             try:
@@ -98,75 +110,38 @@ class Api:
             except StopIteration as done:
                 answer: T = done.value
                 return answer
-            body = await self.send(
-                request.method,
-                request.path,
-                who,
-                json=request.json,
-                params=request.params,
-                data=request.form,
-                files=request.files or None,
-                patience_s=patience_s,
-                timeout_s=request.timeout_s,
-            )
+            body = await self._send(request, who, patience_s=patience_s)
 
     async def get(
         self, path: str, who: Who, *, patience_s: float = PATIENCE_S, **params: str | int | None
     ) -> Any:
-        """Return the resource at a path. Raises like :meth:`send`."""
+        """Return the resource at a path. Raises like :meth:`call`."""
         given = {name: value for name, value in params.items() if value is not None}
-        return await self.send("GET", path, who, params=given, patience_s=patience_s)
+        return await self._send(Request(method="GET", path=path, params=given), who, patience_s=patience_s)
 
-    async def send(
+    async def post(
         self,
-        method: str,
         path: str,
         who: Who,
         *,
-        json: object = None,
-        params: Mapping[str, str | int | bool] | None = None,
-        data: Mapping[str, str] | None = None,
-        files: Sequence[Upload] | None = None,
+        json: Json | None = None,
         key: str | None = None,
         patience_s: float = PATIENCE_S,
-        timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Send a request and return the server's answer, decoded from JSON.
+        """Post to a path that belongs to no operation; the key makes that safe to repeat. Raises like :meth:`call`."""
+        request = Request(method="POST", path=path, json=json)
+        return await self._send(request, who, key=key, patience_s=patience_s)
 
-        Args:
-            method: For example ``GET``.
-            path: Below ``/api/v1``; use ``path_of`` for parts supplied by people.
-            who: The requester.
-            json: The body.
-            params: Parameters of the query string.
-            data: Fields of a form.
-            files: Files of a form.
-            key: Idempotency key; makes the request safe to repeat.
-            patience_s: How long to retry. Only requests that are safe to repeat are retried.
-            timeout_s: Time limit of one try.
-
-        Raises:
-            UserError: The server refuses.
-            ServerUnavailable: It does not answer, or not like a KernelCup server.
-        """
-        headers = self._headers(who)
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        request = self._http.build_request(
-            method,
-            core.API + path,
-            json=json,
-            params=dict(params or {}),
-            data=data,
-            files=files,
-            headers=headers,
-            timeout=timeout_s,
-        )
-        repeatable = method in ("GET", "PUT", "DELETE") or key is not None
+    async def _send(self, asked: Request, who: Who, *, key: str | None = None, patience_s: float) -> Any:
+        """Send a request, again for ``patience_s`` if that is safe, and return the answer, decoded from JSON."""
+        headers = self._headers(who) | ({} if key is None else {"Idempotency-Key": key})
+        path = core.API + asked.path
+        request = self._http.build_request(asked.method, path, headers=headers, **asked.options)
+        repeatable = asked.method in ("GET", "PUT", "DELETE") or key is not None
         return core.read_answer(self.server, await self._patiently(request, patience_s if repeatable else 0))
 
     async def download(self, path: str, who: Who) -> bytes:
-        """Return a file. Raises like :meth:`send`."""
+        """Return a file. Raises like :meth:`call`."""
         request = self._http.build_request("GET", core.API + path, headers=self._headers(who))
         return (await self._patiently(request, PATIENCE_S)).content
 

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from kernelcup.client.core import NotReached, StreamEvent, pauses
+from kernelcup.client.core import NotReached, Params, Request, StreamEvent, pauses
 from kernelcup.client.models import BoardInfo, read_board, read_submission, read_task
-from kernelcup.client.requests import Params, Request, asking, asking_pages, reading
+from kernelcup.client.requests import asking, asking_pages, reading
 from kernelcup.client.transport import Client
 from kernelcup.domain import Task
 from kernelcup.errors import RateLimited, ServerUnavailable
@@ -53,18 +53,7 @@ class Calls:
             except StopIteration as done:
                 answer: T = done.value
                 return answer
-            body = self._send(request)
-
-    def _send(self, request: Request) -> Any:
-        return self._client.request(
-            request.method,
-            request.path,
-            json=request.json,
-            params=request.params,
-            form=request.form,
-            files=request.files or None,
-            timeout_s=request.timeout_s,
-        )
+            body = self._client.send(request)
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(self.server)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 from urllib.request import getproxies, proxy_bypass
@@ -34,12 +34,37 @@ SILENCE_S = 60.0
 """A stream that is silent for this long is dead: the server sends a sign of life every 15 s."""
 BUSY = (502, 503, 504)
 
+Params = Mapping[str, str | int | bool]
 Upload = tuple[str, tuple[str, bytes]]
 """A part of a form: its name, and a file's name and content."""
 
 
 class NotReached(ServerUnavailable):
     """The server does not answer now; the same request may succeed later."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A request to a server."""
+
+    method: str
+    path: str
+    """Below ``/api/v1``, for example ``/me``."""
+    params: Params = field(default_factory=dict)
+    json: object = None
+    """The body."""
+    form: Mapping[str, str] | None = None
+    """Fields of a form, instead of JSON."""
+    files: Sequence[Upload] = ()
+    """Files of a form."""
+    timeout_s: float = TIMEOUT_S
+    """How long the server may be silent."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options for httpx."""
+        body = {"json": self.json, "data": self.form, "files": self.files or None}
+        return {**body, "params": self.params, "timeout": self.timeout_s}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

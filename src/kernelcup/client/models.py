@@ -130,8 +130,3 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return list(value) if isinstance(value, tuple) else value
-
-
-def moment(text: str | None) -> datetime | None:
-    """Parse a time that may be absent."""
-    return None if text is None else datetime.fromisoformat(text)

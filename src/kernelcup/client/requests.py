@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
-from kernelcup.client.core import LONG_S, TIMEOUT_S, Upload
+from kernelcup.client.core import LONG_S, TIMEOUT_S, Params, Request
 from kernelcup.client.models import READERS, read_board
 from kernelcup.domain import Leaderboard
 from kernelcup.errors import InvalidValue, ServerUnavailable
@@ -24,24 +23,6 @@ PAGE = 200
 """The largest page that the server returns."""
 
 T = TypeVar("T")
-Params = Mapping[str, str | int | bool]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """A request to a server."""
-
-    method: str
-    path: str
-    params: Params
-    json: Mapping[str, Any] | None
-    """The body."""
-    form: Mapping[str, str] | None = None
-    """Fields of a form, instead of JSON."""
-    files: Sequence[Upload] = ()
-    """Files of a form."""
-    timeout_s: float
-    """How long the server may be silent."""
 
 
 def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Generator[Request, Any, T]:
@@ -98,9 +79,7 @@ def asking_pages(
     while limit is None or len(found) < limit:
         left = PAGE if limit is None else min(limit - len(found), PAGE)
         start = {} if after is None else {"after": after}
-        page = yield Request(
-            method="GET", path=path, params={**params, "limit": left, **start}, json=None, timeout_s=TIMEOUT_S
-        )
+        page = yield Request(method="GET", path=path, params={**params, "limit": left, **start})
         found += page["items"]
         after = page["next"]
         if after is None:

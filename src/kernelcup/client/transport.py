@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from kernelcup.client import core
-from kernelcup.client.core import TIMEOUT_S, StreamEvent, Upload
+from kernelcup.client.core import TIMEOUT_S, Params, Request, StreamEvent
 
 
 class Client:
@@ -30,23 +30,16 @@ class Client:
         path: str,
         *,
         json: object = None,
-        params: Mapping[str, str | int | bool] | None = None,
+        params: Params | None = None,
         headers: Mapping[str, str] | None = None,
-        form: Mapping[str, str] | None = None,
-        files: Sequence[Upload] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Send a request and return the parsed JSON of the answer.
+        """Send a request without a form. Return and raise like :meth:`send`."""
+        asked = Request(method=method, path=path, json=json, params=params or {}, timeout_s=timeout_s)
+        return self.send(asked, headers)
 
-        Args:
-            method: For example ``GET``.
-            path: The path below ``/api/v1``, for example ``/me``.
-            json: The body.
-            params: The query parameters.
-            headers: Further headers.
-            form: Fields of a form, instead of ``json``.
-            files: Files of a form.
-            timeout_s: How long the server may be silent.
+    def send(self, asked: Request, headers: Mapping[str, str] | None = None) -> Any:
+        """Send a request and return the parsed JSON of the answer.
 
         Raises:
             UserError: The server refuses the request; the error has the same class as on the server.
@@ -54,16 +47,7 @@ class Client:
             ServerUnavailable: The answer is not that of a KernelCup server.
         """
         with self._reaching():
-            answer = self._http.request(
-                method,
-                core.API + path,
-                json=json,
-                params=dict(params or {}),
-                headers=dict(headers or {}),
-                data=dict(form) if form is not None else None,
-                files=list(files) if files is not None else None,
-                timeout=timeout_s,
-            )
+            answer = self._http.request(asked.method, core.API + asked.path, headers=headers, **asked.options)
         return core.read_answer(self.server, answer)
 
     def download(self, path: str, *, timeout_s: float = TIMEOUT_S) -> bytes:

@@ -34,7 +34,8 @@ class RunsInThreads(ABC):
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
-        self._unfinished: set[str] = set()
+        self._unfinished: dict[str, str] = {}
+        """The device of each."""
         self._calls_lock = threading.Lock()
 
     def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
@@ -74,16 +75,16 @@ class RunsInThreads(ABC):
             except Exception as error:
                 outcome = error
             call.outcome = outcome
-            self._unfinished.discard(name)
+            self._unfinished.pop(name, None)
             wake()
 
         with self._calls_lock:
             self._calls[name] = call
-        self._unfinished.add(name)
+        self._unfinished[name] = order.device.name
         try:
             threading.Thread(target=work, name=f"job-{order.spec.job_id}").start()
         except RuntimeError:  # the machine cannot start another thread
-            self._unfinished.discard(name)
+            self._unfinished.pop(name, None)
             self.cancel(name)
             raise
         return name

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
 
+from kernelcup.app.boards import managing
 from kernelcup.bot.api import SERVICE, Api, Happening, Person
+from kernelcup.bot.messages.texts import Attached
+from kernelcup.client.core import LONG_S
 from kernelcup.client.requests import path_of
 from kernelcup.errors import DeviceNeeded, NotFound, Paused, ServerUnavailable
 
@@ -72,21 +77,38 @@ def test_a_person_is_named_with_what_discord_shows() -> None:
 )
 async def test_a_request_with_a_key_is_tried_again(trouble: Answer) -> None:
     api, seen = make(trouble, httpx.Response(201, json={"id": 1}))
-    assert await api.send("POST", "/submissions", ADA, json={}, key="k") == {"id": 1}
+    assert await api.post("/submissions", ADA, json={}, key="k") == {"id": 1}
     assert [each.headers["Idempotency-Key"] for each in seen] == ["k", "k"]
 
 
 async def test_a_request_that_might_be_done_twice_is_not_tried_again() -> None:
     api, seen = make(httpx.ReadTimeout("no"), httpx.Response(201, json={}))
     with pytest.raises(ServerUnavailable):
-        await api.send("POST", "/invites", ADA, json={})
+        await api.post("/invites", ADA, json={})
     assert len(seen) == 1
+
+
+async def test_an_operation_has_its_own_time_limit() -> None:
+    api, seen = make(httpx.ConnectError("no"), httpx.Response(200, json={}))
+    with pytest.raises(ServerUnavailable):
+        await api.call(managing.create, ADA, task=Attached("a.py", b"1"), name="b")
+    await api.call(managing.check, ADA, task=Attached("a.py", b"1"), name="b")
+    assert [each.extensions["timeout"]["read"] for each in seen] == [600, 30]
+
+
+def test_a_proxy_waits_as_long_as_the_clients() -> None:
+    deploy = Path(__file__).parents[3] / "deploy"
+    (nginx,) = re.findall(r"proxy_read_timeout (\d+)s;", (deploy / "nginx.conf").read_text(encoding="utf-8"))
+    (caddy,) = re.findall(
+        r"response_header_timeout (\d+)m", (deploy / "Caddyfile").read_text(encoding="utf-8")
+    )
+    assert min(int(nginx), 60 * int(caddy)) >= LONG_S
 
 
 async def test_a_refusal_is_the_same_error_as_on_the_server_and_not_tried_again() -> None:
     api, seen = make(error(503, "paused"), error(404, "not_found"))
     with pytest.raises(Paused, match="No"):
-        await api.send("POST", "/submissions", ADA, json={}, key="k")
+        await api.post("/submissions", ADA, json={}, key="k")
     with pytest.raises(NotFound):
         await api.get("/leaderboards/x", ADA)
     assert len(seen) == 2
@@ -95,7 +117,7 @@ async def test_a_refusal_is_the_same_error_as_on_the_server_and_not_tried_again(
 async def test_between_which_devices_to_choose_is_told() -> None:
     api, _ = make(error(400, "device_needed", leaderboard="double", devices=["H100", "T4"]))
     with pytest.raises(DeviceNeeded) as caught:
-        await api.send("POST", "/submissions", ADA, json={}, key="k")
+        await api.post("/submissions", ADA, json={}, key="k")
     assert (caught.value.leaderboard, caught.value.devices) == ("double", ("H100", "T4"))
 
 

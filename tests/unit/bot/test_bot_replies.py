@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
+from kernelcup.app.boards.changes import Affected, UpdatePreview
+from kernelcup.app.boards.task_diff import CaseChange, FileChange
 from kernelcup.bot.commands import change_board
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.errors import (
@@ -73,18 +76,31 @@ def test_a_template_is_a_file_in_its_own_language(lang: str, comment: str) -> No
     assert all(line.startswith(comment) for line in header if line)
 
 
+SEEN = UpdatePreview(
+    board="b",
+    fingerprint="f",
+    settings={},
+    files=(),
+    cases=(CaseChange(group="tests", kind="changed", old=None, new=None),),
+    hidden={},
+    needs_rejudge=True,
+    reasons=("benchmarks changed",),
+    affected=(Affected(device="H100", entries=1, jobs=3, gpu_s=None),),
+    estimated_gpu_s=None,
+    removed_in_use=(),
+)
+
+
 def test_what_a_change_means_does_nothing() -> None:
-    seen = {
-        "board": HOSTILE,
-        "settings": {HOSTILE: [HOSTILE, [HOSTILE]]},
-        "files": [{"name": HOSTILE, "kind": "changed", "added": 1, "removed": 2}],
-        "cases": [{}],
-        "hidden": {"tests": [1, 2]},
-        "reasons": [HOSTILE],
-        "needs_rejudge": True,
-        "affected": [{"jobs": 3}],
-        "removed_in_use": [HOSTILE],
-    }
+    seen = dataclasses.replace(
+        SEEN,
+        board=HOSTILE,
+        settings={HOSTILE: (HOSTILE, [HOSTILE])},
+        files=(FileChange(name=HOSTILE, kind="changed", added=1, removed=2, diff=""),),
+        hidden={"tests": (1, 2)},
+        reasons=(HOSTILE,),
+        removed_in_use=(HOSTILE,),
+    )
     for rejudge in (True, False):
         text = outside_of_code(change_board.preview_text(seen, rejudge=rejudge))
         assert "@everyone" not in text
@@ -93,16 +109,5 @@ def test_what_a_change_means_does_nothing() -> None:
 
 
 def test_a_change_without_a_rejudge_names_the_command_for_it() -> None:
-    seen = {
-        "board": "b",
-        "settings": {},
-        "files": [],
-        "cases": [{}],
-        "hidden": {},
-        "reasons": ["benchmarks changed"],
-        "needs_rejudge": True,
-        "affected": [{"jobs": 3}],
-        "removed_in_use": [],
-    }
     told = "3 ranked results leave the standings until `/admin rejudge` judges them again."
-    assert told in change_board.preview_text(seen, rejudge=False)
+    assert told in change_board.preview_text(SEEN, rejudge=False)

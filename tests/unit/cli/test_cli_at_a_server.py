@@ -19,6 +19,7 @@ from kernelcup.app.people.tokens import create_token, scopes_of
 from kernelcup.app.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.cli import wiring
 from kernelcup.cli.credentials import Credentials
+from kernelcup.client.core import Request
 from kernelcup.client.transport import Client
 from kernelcup.domain import Role, TaskForm, Visibility
 from kernelcup.engine.database import Database
@@ -369,16 +370,16 @@ def test_other_comments_are_left_alone(text: str) -> None:
 def lies(ada, db, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[Any], None]], None]:
     """Have the server at which ada is signed in change its answers at a path."""
     make_board(db, devices=["H100"], task=make_task(templates={"Python": SUBMISSION}))
-    real = Client.request
+    real = Client.send
 
     def install(ending: str, change: Callable[[Any], None]) -> None:
-        def request(self: Client, method: str, path: str, **more: Any) -> Any:
-            body = real(self, method, path, **more)
-            if path.endswith(ending):
+        def send(self: Client, asked: Request, *more: Any) -> Any:
+            body = real(self, asked, *more)
+            if asked.path.endswith(ending):
                 change(body)
             return body
 
-        monkeypatch.setattr(Client, "request", request)
+        monkeypatch.setattr(Client, "send", send)
 
     return install
 

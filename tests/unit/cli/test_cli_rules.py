@@ -404,7 +404,7 @@ def test_an_answer_in_another_form_is_no_bug_of_the_command(
     command: Command, server: str, sign_in: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in("root", Role.ADMIN)
-    monkeypatch.setattr(Client, "request", lambda *_, **__: [{"id": "x"}])
+    monkeypatch.setattr(Client, "send", lambda *_, **__: [{"id": "x"}])
     ended = command("admin", "limit", "list", "--server", server)
     assert (ended.code, "in a form that this version does not know (0.id: " in ended.err) == (5, True)
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from kernelcup.errors import InvalidValue
 
 ALLOWED = (
-    "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS, followed, if it is not UTC, "
+    "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS[.ffffff], followed, if it is not UTC, "
     "by an offset (+02:00), a zone (Europe/Paris) or AoE (the end of a day anywhere on Earth)"
 )
 
@@ -39,7 +39,7 @@ _PROBABLY_MEANT = {
 
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})"
-    r"(?:(?:T|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"
+    r"(?:(?:T|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d{1,9})?))?)?"
     r"\s*(?P<zone>[Zz]|[+-]\d{2}:?\d{2}|[A-Za-z][\w+/-]*)?",
     re.ASCII,
 )
@@ -81,7 +81,7 @@ def _parse(text: str, *, bare_date_means: time) -> datetime:
         day = date.fromisoformat(match["day"])
         clock = bare_date_means
         if match["hour"] is not None:
-            clock = time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0))
+            clock = time.fromisoformat(f"{match['hour']:0>2}:{match['minute']}:{match['second'] or '00'}")
         return _in_utc(datetime.combine(day, clock, tzinfo=_zone(match["zone"])), text)
     except (ValueError, OverflowError) as error:
         raise InvalidValue(f"{text!r}: {error}; expected {ALLOWED}.") from error

@@ -14,6 +14,7 @@ from kernelcup.app.results import rejudge as rejudging
 from kernelcup.app.results.rejudge import RejudgePlan
 from kernelcup.app.rules import pauses
 from kernelcup.app.stats import Stats
+from kernelcup.app.submissions.withdrawal import delete_submission as delete
 from kernelcup.bot.commands import autocomplete, groups, show
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
@@ -53,7 +54,7 @@ def _delete_submission(group: app_commands.Group, parts: Parts) -> None:
         code = await parts.api.get(path_of("submissions", submission, "code"), who)
 
         async def act(interaction: discord.Interaction) -> str:
-            await parts.api.send("DELETE", path_of("submissions", submission), replies.who(interaction))
+            await parts.api.call(delete, replies.who(interaction), submission_id=submission)
             return f"🗑️ Submission #{submission} was deleted."
 
         text = f"Delete this submission with its runs permanently?\n{submission_text(found)}"

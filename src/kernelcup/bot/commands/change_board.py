@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import discord
 from discord import app_commands
 
 from kernelcup.app.boards import managing
+from kernelcup.app.boards.changes import UpdatePreview
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.commands.create_board import LARGEST_TASK, split_names
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm
-from kernelcup.client.core import Upload
-from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
-
-Json = Mapping[str, Any]
 
 NO_DEADLINE = "none"
 
@@ -72,11 +68,8 @@ def _change(group: app_commands.Group, parts: Parts) -> None:
         settings = _settings(deadline, gpus, members_only)
         if not settings and task_zip is None:
             raise InvalidValue("Say what is to be changed.")
-        files: Sequence[Upload] = ()
-        if task_zip is not None:
-            content = await replies.read_file(task_zip, LARGEST_TASK)
-            files = [("files", (task_zip.filename, content))]
-        await _ask(parts, interaction, leaderboard_name, settings, files, rejudge=rejudge)
+        task = None if task_zip is None else await replies.read_file(task_zip, LARGEST_TASK)
+        await _ask(parts, interaction, leaderboard_name, settings, task, rejudge=rejudge)
 
 
 def _settings(deadline: str | None, gpus: str | None, members_only: bool | None) -> dict[str, Any]:
@@ -95,62 +88,55 @@ async def _ask(
     interaction: discord.Interaction,
     board: str,
     settings: dict[str, Any],
-    files: Sequence[Upload],
+    task: texts.Attached | None,
     *,
     rejudge: bool,
 ) -> None:
-    seen = await parts.api.send(
-        "POST",
-        path_of("leaderboards", board, "preview"),
-        replies.who(interaction),
-        data={"settings": json.dumps(settings)},
-        files=files or None,
-    )
+    who = replies.who(interaction)
+    seen = await parts.api.call(managing.preview, who, board=board, task=task, changes=settings)
     text = preview_text(seen, rejudge=rejudge)
-    if not any(seen[key] for key in ("settings", "files", "cases", "hidden")):
+    if not seen.changes_anything:
         await replies.answer(interaction, text)
         return
 
     async def act(interaction: discord.Interaction) -> str:
-        who, path = replies.who(interaction), path_of("leaderboards", board)
-        if files:
-            params: dict[str, str | int | bool] = {"expected": seen["fingerprint"], "rejudge": rejudge}
-            await parts.api.send("PUT", f"{path}/task", who, files=files, params=params)
+        who, call = replies.who(interaction), partial(parts.api.call, board=board)
+        if task is not None:
+            await call(managing.replace_task, who, task=task, expected=seen.fingerprint, rejudge=rejudge)
         if settings:
-            force = {"force": bool(seen["removed_in_use"])}
-            await parts.api.send("PATCH", path, who, json=settings, params=force)
+            await call(managing.change, who, changes=settings, force=bool(seen.removed_in_use))
         parts.boards_changed.set()
         return f"✅ {texts.code(board)} was changed."
 
     await Confirm(interaction, "Change it", act).ask(text)
 
 
-def preview_text(seen: Json, *, rejudge: bool) -> str:
+def preview_text(seen: UpdatePreview, *, rejudge: bool) -> str:
     """Return the meaning of a change."""
     lines = [
         f"- {texts.plain(name.removeprefix('task.').replace('_', ' '))}: {_shown(old)} → {_shown(new)}"
-        for name, (old, new) in seen["settings"].items()
+        for name, (old, new) in seen.settings.items()
     ]
     lines += [
-        f"- {texts.code(each['name'])} {each['kind']}: +{each['added']} −{each['removed']} lines"
-        for each in seen["files"][:20]
+        f"- {texts.code(each.name)} {each.kind}: +{each.added} −{each.removed} lines"
+        for each in seen.files[:20]
     ]
-    if seen["cases"] or seen["hidden"]:
-        lines.append(f"- cases: {len(seen['cases'])} change{', hidden ones too' if seen['hidden'] else ''}")
+    if seen.cases or seen.hidden:
+        lines.append(f"- cases: {len(seen.cases)} change{', hidden ones too' if seen.hidden else ''}")
     if not lines:
-        return f"Nothing changes in {texts.code(seen['board'])}."
-    lines.insert(0, f"**Changes of {texts.code(seen['board'])}**")
-    if seen["reasons"]:
-        why = texts.plain("; ".join(seen["reasons"]), 400)
+        return f"Nothing changes in {texts.code(seen.board)}."
+    lines.insert(0, f"**Changes of {texts.code(seen.board)}**")
+    if seen.reasons:
+        why = texts.plain("; ".join(seen.reasons), 400)
         lines.append(f"⚠️ Results before and after cannot be compared: {why}")
-    if seen["needs_rejudge"]:
-        jobs = sum(each["jobs"] for each in seen["affected"])
+    if seen.needs_rejudge:
+        jobs = sum(each.jobs for each in seen.affected)
         what = (
             "are judged again" if rejudge else "leave the standings until `/admin rejudge` judges them again"
         )
         lines.append(f"{jobs} ranked results {what}.")
-    if seen["removed_in_use"]:
-        names = ", ".join(map(texts.code, seen["removed_in_use"]))
+    if seen.removed_in_use:
+        names = ", ".join(map(texts.code, seen.removed_in_use))
         lines.append(f"⚠️ There are submissions on {names}, which would go.")
     return "\n".join(lines)
 

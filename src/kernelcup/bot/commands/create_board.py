@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
 
 import discord
 from discord import app_commands
 
+from kernelcup.app.boards import managing
+from kernelcup.app.boards.boards import delete_board
+from kernelcup.app.boards.problem_sync import SyncResult, sync
 from kernelcup.bot import guild_roles
-from kernelcup.bot.api import Person
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm, Menu, TypedName
-from kernelcup.client.models import read
-from kernelcup.client.requests import path_of
-from kernelcup.domain import BoardSettings
+from kernelcup.domain import Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.reporting.phrases import code_rule
 
 LARGEST_TASK = 20 * 2**20
 """Larger files are not even read; the platform has the actual limit."""
-SYNC_PATIENCE_S = 300.0
 
-Json = Mapping[str, Any]
 Harness = Literal["standard", "own"]
 Trust = Literal["any", "replayed", "witnessed"]
 
@@ -66,8 +64,7 @@ def _create(group: app_commands.Group, parts: Parts) -> None:
     ) -> None:
         await begin(parts, interaction)
         await guild_roles.require(parts, interaction, "creator")
-        settings: dict[str, Any] = {
-            "name": leaderboard_name,
+        settings: dict[str, object] = {
             "deadline": deadline,
             "visibility": "closed" if members_only else "public",
         }
@@ -77,18 +74,18 @@ def _create(group: app_commands.Group, parts: Parts) -> None:
             settings["trust"] = trust
         if duel:
             settings["duel"] = True
-        content = await replies.read_file(task_zip, LARGEST_TASK)
-        maker = _Maker(parts, settings, task_zip.filename, content)
-        await maker.begin(interaction, gpus)
+        task = await replies.read_file(task_zip, LARGEST_TASK)
+        await _Maker(parts, leaderboard_name, settings, task).begin(interaction, gpus)
 
 
 class _Maker:
     """A leaderboard that is being created."""
 
-    def __init__(self, parts: Parts, settings: dict[str, Any], file_name: str, content: bytes) -> None:
+    def __init__(self, parts: Parts, name: str, settings: dict[str, object], task: texts.Attached) -> None:
         self._parts = parts
+        self._name = name
         self._settings = settings
-        self._file = ("files", (file_name, content))
+        self._task = task
 
     async def begin(self, interaction: discord.Interaction, gpus: str | None) -> None:
         """Ask for the GPUs unless they are given."""
@@ -96,36 +93,38 @@ class _Maker:
             await replies.answer(interaction, await self.make(interaction, split_names(gpus)))
             return
         # What is wrong with the task or the deadline is said before anything is asked.
-        await self._send("/leaderboards/check", interaction, self._settings)
+        who, call = replies.who(interaction), self._parts.api.call
+        await call(managing.check, who, task=self._task, name=self._name, changes=self._settings)
         devices = [str(each["name"]) for each in await self._parts.api.get("/devices", None)]
         if not devices:
             raise InvalidValue("No GPUs are configured here.")
-        name = texts.code(self._settings["name"])
-        notes = await autocomplete.device_notes(self._parts.api, replies.who(interaction))
+        notes = await autocomplete.device_notes(self._parts.api, who)
         caption = "Select GPUs for this leaderboard..."
         menu = Menu(interaction, caption, devices, self._chosen, several=True, notes=notes)
-        await menu.ask(f"On which GPUs may people submit to {name}?")
+        await menu.ask(f"On which GPUs may people submit to {texts.code(self._name)}?")
 
     async def _chosen(self, interaction: discord.Interaction, devices: list[str]) -> None:
         await interaction.response.defer()
         await replies.replace(interaction, await self.make(interaction, devices))
 
-    async def _send(self, path: str, interaction: discord.Interaction, settings: Json) -> Any:
-        data, who = {"settings": json.dumps(settings)}, replies.who(interaction)
-        return await self._parts.api.send("POST", path, who, data=data, files=[self._file])
-
     async def make(self, interaction: discord.Interaction, devices: list[str]) -> str:
         """Create it, and return the message for its creator."""
-        board = await self._send("/leaderboards", interaction, {**self._settings, "devices": devices})
+        board = await self._parts.api.call(
+            managing.create,
+            replies.who(interaction),
+            task=self._task,
+            name=self._name,
+            changes={**self._settings, "devices": devices},
+        )
         self._parts.boards_changed.set()
         lines = [
-            f"✅ Leaderboard {texts.code(board['name'])} was created.",
-            f"**Deadline** {boards.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
-            f"**GPUs** {boards.devices_text(board)}",
-            code_rule(read(BoardSettings, board)),
-            *_notes(board["notes"]),
+            f"✅ Leaderboard {texts.code(board.name)} was created.",
+            f"**Deadline** {boards.stamp(board.deadline, 'F')}" if board.deadline else "",
+            f"**GPUs** {boards.devices_text(board.devices)}",
+            code_rule(board),
+            *_notes(board.notes),
         ]
-        if board["visibility"] == "closed":
+        if board.visibility is Visibility.CLOSED:
             lines.append(
                 f"Only members see it; create invite codes with {texts.code('/admin invites make')}."
             )
@@ -178,8 +177,7 @@ def _delete(group: app_commands.Group, parts: Parts, name: str) -> None:
 def _deletion(parts: Parts, board: str) -> TypedName:
     async def act(interaction: discord.Interaction) -> None:
         await begin(parts, interaction)
-        who = replies.who(interaction)
-        await parts.api.send("DELETE", path_of("leaderboards", board), who, params={"confirm": board})
+        await parts.api.call(delete_board, replies.who(interaction), name=board, confirm=board)
         parts.boards_changed.set()
         await replies.answer(
             interaction, f"🗑️ {texts.code(board)} was deleted, with its submissions and their history."
@@ -207,31 +205,26 @@ def _update(group: app_commands.Group, parts: Parts, name: str) -> None:
         force: bool = False,
     ) -> None:
         await begin(parts, interaction)
-        body = {
-            "repository": repository_address(repository_name),
-            "branch": branch,
-            "problem_set": problem_set,
-            "force": force,
-        }
-        plan = await _sync(parts, replies.who(interaction), body, preview=True)
-        if not plan["created"] and not plan["updated"]:
+        asked = partial(
+            parts.api.call,
+            sync,
+            repository=repository_address(repository_name),
+            branch=branch,
+            problem_set=problem_set,
+            force=force,
+        )
+        plan = await asked(replies.who(interaction), preview=True)
+        if not plan.created and not plan.updated:
             await replies.answer(interaction, sync_text(plan))
             return
 
         async def act(interaction: discord.Interaction) -> str:
-            done = await _sync(parts, replies.who(interaction), body, preview=False)
+            done = await asked(replies.who(interaction))
             parts.boards_changed.set()
             return sync_text(done)
 
         view = Confirm(interaction, "Make these changes", act)
         await view.ask(sync_text(plan))
-
-
-async def _sync(parts: Parts, who: Person, body: Json, *, preview: bool) -> Json:
-    result: Json = await parts.api.send(
-        "POST", "/problem-sets/sync", who, json={**body, "preview": preview}, timeout_s=SYNC_PATIENCE_S
-    )
-    return result
 
 
 def repository_address(text: str) -> str:
@@ -242,23 +235,16 @@ def repository_address(text: str) -> str:
     return text
 
 
-def sync_text(result: Json) -> str:
+def sync_text(result: SyncResult) -> str:
     """Return a summary of what a sync did or would do."""
-    would = "would be " if result["preview"] else ""
-    lines = [f"**{'Preview' if result['preview'] else 'Done'}**, commit {texts.code(result['commit'][:12])}"]
-    for key, words in (("created", "made"), ("updated", "updated")):
-        if result[key]:
-            lines.append(f"{len(result[key])} {would}{words}: {', '.join(map(texts.code, result[key]))}")
-    lines += [
-        f"- {texts.code(each['name'])} stays: {texts.plain(each['reason'], 200)}"
-        for each in result["skipped"]
-    ]
-    lines += [
-        f"- {texts.code(each['name'])}: {texts.plain(each['note'], 300)}" for each in result.get("notes", ())
-    ]
-    lines += [
-        f"- ❌ {texts.code(each['name'])}: {texts.plain(each['error'], 300)}" for each in result["errors"]
-    ]
-    if not any(result[key] for key in ("created", "updated", "skipped", "errors")):
+    would = "would be " if result.preview else ""
+    lines = [f"**{'Preview' if result.preview else 'Done'}**, commit {texts.code(result.commit[:12])}"]
+    for names, words in ((result.created, "made"), (result.updated, "updated")):
+        if names:
+            lines.append(f"{len(names)} {would}{words}: {', '.join(map(texts.code, names))}")
+    lines += [f"- {texts.code(each.name)} stays: {texts.plain(each.reason, 200)}" for each in result.skipped]
+    lines += [f"- {texts.code(each.name)}: {texts.plain(each.note, 300)}" for each in result.notes]
+    lines += [f"- ❌ {texts.code(each.name)}: {texts.plain(each.error, 300)}" for each in result.errors]
+    if not (result.created or result.updated or result.skipped or result.errors):
         lines.append("There is nothing to do.")
     return "\n".join(lines)

@@ -19,13 +19,13 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     @app_commands.describe(code="The code from your account page on the web")
     async def link(interaction: discord.Interaction, code: app_commands.Range[str, 1, 64]) -> None:
         await think(interaction)
-        linked = await parts.api.send("POST", "/link", who(interaction), json={"code": code})
+        linked = await parts.api.post("/link", who(interaction), json={"code": code})
         await answer(interaction, f"🔗 From now on you are {texts.code(linked['user'])} here.")
 
     @tree.command(name="unlink", description="Unlink your Discord account from your account on the web")
     async def unlink(interaction: discord.Interaction) -> None:
         await think(interaction)
-        await parts.api.send("POST", "/unlink", who(interaction))
+        await parts.api.post("/unlink", who(interaction))
         await answer(interaction, "🔗 Your Discord account is no longer linked to that account.")
 
     @tree.command(

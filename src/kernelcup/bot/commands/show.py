@@ -13,6 +13,7 @@ import discord
 from discord import ui
 
 from kernelcup.app.courses import joining
+from kernelcup.app.submissions import withdrawal
 from kernelcup.bot.api import Person
 from kernelcup.bot.commands import rankings
 from kernelcup.bot.commands.autocomplete import is_over, visible_boards
@@ -195,8 +196,8 @@ async def get_submission(interaction: discord.Interaction, parts: Parts, number:
 async def cancel(interaction: discord.Interaction, parts: Parts, number: int) -> None:
     """Cancel the unfinished jobs of a submission."""
     await think(interaction)
-    done = await parts.api.send("POST", f"/submissions/{number}/cancel", who(interaction))
-    count = done["cancelled_jobs"]
+    done = await parts.api.call(withdrawal.cancel_submission, who(interaction), submission_id=number)
+    count = done.cancelled_jobs
     text = f"🚫 Cancelled {plural(count, 'job')} of submission #{number}."
     await answer(interaction, text if count else f"Submission #{number} had no unfinished jobs to cancel.")
 
@@ -241,7 +242,7 @@ class BoardPages(replies.View):
         start = self._page * BOARDS_A_PAGE
         for board in self._boards[start : start + BOARDS_A_PAGE]:
             mark = "🏁 " if is_over(board) else ""
-            value = f"{boards_text.deadline_text(board)}\n{boards_text.devices_text(board)}"
+            value = f"{boards_text.deadline_text(board)}\n{boards_text.devices_text(board['devices'])}"
             embed.add_field(name=mark + texts.plain(board["name"], 120), value=value[:1024], inline=False)
         if not self._boards:
             embed.description = "There are no leaderboards yet."

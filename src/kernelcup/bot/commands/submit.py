@@ -255,7 +255,9 @@ def _request(mode: str, board: str | None, gpu: str | None, code: Request) -> Re
 
 async def _read(scripts: Sequence[discord.Attachment]) -> Request:
     """Return the part of a request that has the code. Raise ``InvalidSubmission``."""
-    contents = [(each.filename[-255:], await replies.read_file(each, LARGEST_READ)) for each in scripts]
+    contents = [
+        (each.filename[-255:], (await replies.read_file(each, LARGEST_READ)).data) for each in scripts
+    ]
     name, content = contents[0]
     if len(contents) == 1 and name.lower().endswith(".zip"):
         return {"file_name": name, "zip": base64.b64encode(content).decode()}

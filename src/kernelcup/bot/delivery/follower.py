@@ -170,8 +170,7 @@ class Following:
         if followed.submission is not None:
             return await self._shown()
         try:
-            submission: dict[str, Any] = await self._api.send(
-                "POST",
+            submission: dict[str, Any] = await self._api.post(
                 "/submissions",
                 self._person,
                 json=followed.request,

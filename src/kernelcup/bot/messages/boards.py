@@ -54,9 +54,9 @@ def deadline_text(board: Json) -> str:
     return f"{stamp(board['deadline'])} ({stamp(board['deadline'], 'R')})"
 
 
-def devices_text(board: Json) -> str:
+def devices_text(devices: Sequence[str]) -> str:
     """Return the devices of a leaderboard."""
-    return _names(board["devices"])
+    return _names(devices)
 
 
 def ranking_embed(
@@ -120,7 +120,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
     parts = []
     if changes:
         parts.append("**Changes**\n" + texts.bullet_list(changes[:MOST_CHANGES]))
-    parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board)}")
+    parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board['devices'])}")
     if description := description_text(task["description"]):
         parts.append(description)
     parts.append(code_rule(read(BoardSettings, board)))

@@ -30,7 +30,9 @@ from kernelcup.errors import (
 
 logger = logging.getLogger(__name__)
 
-UNAVAILABLE = "The KernelCup server does not answer now. Nothing was lost; try again in a minute."
+UNAVAILABLE = (
+    "The KernelCup server does not answer now. It may have done what you asked: look before you try again."
+)
 MAY_NOT = "You may not do this; it needs the role Leaderboard Creator or Leaderboard Admin."
 OUTDATED = "Discord showed you an older form of this command; reload Discord, and try again."
 LONGEST_PROBLEM = 300
@@ -90,12 +92,12 @@ def as_files(files: Sequence[texts.Attached]) -> list[discord.File]:
     return [discord.File(io.BytesIO(each.data), filename=texts.file_name(each.name)) for each in files]
 
 
-async def read_file(attached: discord.Attachment, most: int) -> bytes:
+async def read_file(attached: discord.Attachment, most: int) -> texts.Attached:
     """Return an attached file. Raise a ``UserError`` if it is too large or Discord does not deliver it."""
     if attached.size > most:
         raise FileTooLarge(f"{attached.filename} has {attached.size:,} bytes, which is far too large.")
     try:
-        return await attached.read()
+        return texts.Attached(attached.filename, await attached.read())
     except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
         logger.info("a file could not be read: %s", error)
         raise InvalidValue("Discord does not deliver the file now; attach it again.") from None

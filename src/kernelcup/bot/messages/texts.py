@@ -110,6 +110,10 @@ class Attached:
     name: str
     data: bytes
 
+    def files(self) -> dict[str, bytes]:
+        """Return it for an upload."""
+        return {self.name: self.data}
+
 
 @dataclass(slots=True)
 class Outgoing:

@@ -138,5 +138,5 @@ def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> 
     if not device.is_here:
         return None
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
-    slots.leave_out(frozenset(fault.gpu for fault in out if fault.machine == socket.gethostname()))
+    slots.left_out = frozenset(fault.gpu for fault in out if fault.machine == socket.gethostname())
     return slots.free(device)

@@ -1,8 +1,10 @@
 """Slots of a machine's devices, shared with every other KernelCup process on it.
 
-Two runs on one GPU would spoil each other's times. A slot is a set of lock files: one for each of its GPUs, or
-one for the slot itself if it has none. The lock is held by an open file, which the harness inherits: if the
-dispatcher dies, the slot stays locked until the harness has ended.
+Two runs on one GPU would spoil each other's times. A slot is a set of locks: one for each of its GPUs, or one for the
+slot itself if it has none; an emulated device, whose times mean nothing, needs none. A GPU's lock is that of its device
+node, so it holds among all users, and nobody can hold it who may not use the GPU. Other locks are files of one user.
+A lock is held by an open file, which the harness inherits: if the dispatcher dies, the slot stays locked until the
+harness has ended. The kernel serves those who wait for a lock in the order in which they came.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from kernelcup.domain import Device, grouped
 from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
+from kernelcup_harness.protocol import Backend
 
 RETRY_S = 0.1
+"""How often a wait looks whether it was cancelled."""
+DEV, DRIVER = Path("/dev"), Path("/proc/driver/nvidia/gpus")
 _ELSEWHERE = "; KERNELCUP_RUNTIME names another folder"
 
 
@@ -37,11 +44,41 @@ class Slot:
             os.close(file)
 
 
+class _Wait:
+    """A wait for the locks of a slot, one after the other."""
+
+    def __init__(self, number: int, slot: Slot, arrived: SimpleQueue[_Wait]) -> None:
+        self.number, self.slot = number, slot
+        self._arrived = arrived
+        self._guard = threading.Lock()
+        self._is_over = False
+        threading.Thread(target=self._stand_in_line, name="slot", daemon=True).start()
+
+    def _stand_in_line(self) -> None:
+        for file in self.slot.files:
+            if not self._is_over:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        with self._guard:
+            if self._is_over:
+                self.slot.release()
+            else:
+                self._is_over = True
+                self._arrived.put(self)
+
+    def leave(self) -> None:
+        """Give back what it has so far; what comes later is given back at once."""
+        with self._guard:
+            if not self._is_over:
+                self._is_over = True
+                for file in self.slot.files:
+                    fcntl.flock(file, fcntl.LOCK_UN)
+
+
 class Slots:
     """Takes and counts slots.
 
     Args:
-        directory: Where the lock files are; one for all processes of this machine.
+        directory: Where the lock files are; one for all processes of this user.
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
         say: Is told once for each wait that other processes hold the device.
     """
@@ -56,43 +93,49 @@ class Slots:
         self._directory = directory
         self._gpus = gpus
         self._say = say
-        self._left_out: frozenset[str] = frozenset()
-
-    def leave_out(self, gpus: frozenset[str]) -> None:
-        """Hand out no slot with one of these GPUs, until the next call."""
-        self._left_out = gpus
-
-    @property
-    def left_out(self) -> frozenset[str]:
-        """The GPUs that are not handed out."""
-        return self._left_out
+        self.left_out: frozenset[str] = frozenset()
+        """No slot with one of these GPUs is handed out."""
 
     def free(self, device: Device) -> int:
         """Return how many slots are free at this moment."""
-        slots = [slot for number in range(device.slots) if (slot := self._try(device, number))]
+        slots = [*self._free(device)]
         for slot in slots:
             slot.release()
         return len(slots)
 
     def take(self, device: Device, *, cancelled: threading.Event) -> Slot:
-        """Wait for a slot.
+        """Wait for a slot: of those who wait for the same one, who came first has it first.
 
         Raises:
             LaunchCancelled: ``cancelled`` was set.
             UnfitDevice: No slot can become free, since each has a GPU that is out of service.
         """
-        is_told = False
-        while not cancelled.is_set():
-            if all(self._is_left_out(device, number) for number in range(device.slots)):
-                raise UnfitDevice(f"every slot of {device.name} is out of service")
-            for number in range(device.slots):
-                if slot := self._try(device, number):
-                    return slot
-            if not is_told:
-                self._say(busy_text(device))
-                is_told = True
-            cancelled.wait(RETRY_S)
-        raise LaunchCancelled("cancelled while waiting for a free slot")
+        waits: dict[int, _Wait] = {}
+        arrived: SimpleQueue[_Wait] = SimpleQueue()
+        try:
+            while not cancelled.is_set():
+                usable = [number for number, gpus in enumerate(self.visible(device)) if self._may_use(gpus)]
+                if not usable:
+                    raise UnfitDevice(f"every slot of {device.name} is out of service")
+                if not waits:
+                    if slot := self.try_any(device):
+                        return slot
+                    self._say(busy_text(device))
+                for number in usable:
+                    if number not in waits:
+                        waits[number] = _Wait(number, self._opened(device, number), arrived)
+                with suppress(Empty):
+                    first = arrived.get(timeout=RETRY_S)
+                    del waits[first.number]
+                    if self._may_use(first.slot.gpus):
+                        return first.slot
+                    first.slot.release()
+            raise LaunchCancelled("cancelled while waiting for a free slot")
+        finally:
+            for each in waits.values():
+                each.leave()
+            while not arrived.empty():
+                arrived.get().slot.release()
 
     def visible(self, device: Device) -> list[tuple[str, ...]]:
         """Return the GPUs of each slot of a device, empty for no restriction."""
@@ -100,37 +143,31 @@ class Slots:
 
     def try_gpu(self, gpu: str) -> Slot | None:
         """Take one GPU without waiting, even if it is left out; return None if it is in use."""
-        return self._held([f"gpu-{gpu}"], (gpu,))
+        return _held(Slot(gpus=(gpu,), files=(self._file(f"gpu-{gpu}"),)))
 
     def try_any(self, device: Device) -> Slot | None:
         """Take a slot of a device without waiting; return None if none is free."""
-        tried = (self._try(device, number) for number in range(device.slots))
-        return next((slot for slot in tried if slot is not None), None)
+        return next(self._free(device), None)
 
     def gpus(self, device: Device) -> tuple[str, ...]:
         """Return the GPUs of all slots of a device, each once."""
-        every = (gpu for number in range(device.slots) for gpu in self._visible(device, number))
-        return tuple(dict.fromkeys(every))
+        return tuple(dict.fromkeys(gpu for gpus in self.visible(device) for gpu in gpus))
 
-    def _try(self, device: Device, number: int) -> Slot | None:
-        if self._is_left_out(device, number):
-            return None
+    def _free(self, device: Device) -> Iterator[Slot]:
+        """Take one slot after the other that is free."""
+        for number, gpus in enumerate(self.visible(device)):
+            if self._may_use(gpus) and (slot := _held(self._opened(device, number))):
+                yield slot
+
+    def _may_use(self, gpus: tuple[str, ...]) -> bool:
+        return self.left_out.isdisjoint(gpus)
+
+    def _opened(self, device: Device, number: int) -> Slot:
+        """Return a slot with its locks, in the order in which all take them; none of them is held."""
         gpus = self._visible(device, number)
-        names = [f"gpu-{gpu}" for gpu in sorted(gpus)] or [f"device-{device.name}-{number}"]
-        return self._held(names, gpus)
-
-    def _is_left_out(self, device: Device, number: int) -> bool:
-        return not self._left_out.isdisjoint(self._visible(device, number))
-
-    def _held(self, names: Sequence[str], gpus: tuple[str, ...]) -> Slot | None:
-        held: list[int] = []
-        for name in names:
-            file = self._lock(name)
-            if file is None:
-                Slot(gpus=(), files=tuple(held)).release()
-                return None
-            held.append(file)
-        return Slot(gpus=gpus, files=tuple(held))
+        own = [] if device.backend is Backend.EMULATED else [f"device-{device.name}-{number}"]
+        names = [f"gpu-{gpu}" for gpu in sorted(gpus)] or own
+        return Slot(gpus=gpus, files=tuple(map(self._file, names)))
 
     def _visible(self, device: Device, number: int) -> tuple[str, ...]:
         groups = self._gpus.get(device.name)
@@ -138,18 +175,37 @@ class Slots:
             groups = grouped(self._gpus.get(device.model, ()), device.gpus)
         return tuple(groups[number].split(",")) if number < len(groups) else ()
 
-    def _lock(self, name: str) -> int | None:
+    def _file(self, name: str) -> int:
+        """Open what has the lock of this name; a GPU that has no node to open is locked among one user's processes."""
+        if node := _node(name):
+            with suppress(OSError):
+                return os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         path = _private(self._directory) / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.lock"
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise LaunchError(f"{path}: no lock can be had: {error.strerror}{_ELSEWHERE}") from error
-        try:
+
+
+def _held(slot: Slot) -> Slot | None:
+    """Take all locks of a slot without waiting; return None if one is in use."""
+    try:
+        for file in slot.files:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return None
-        return file
+    except BlockingIOError:
+        slot.release()
+        return None
+    return slot
+
+
+def _node(name: str) -> Path | None:
+    """Return the device node of the GPU that a lock is named after, whose number counts in the order of the bus."""
+    index = name.removeprefix("gpu-")
+    if not index.isdecimal():
+        return None
+    found = sorted(DRIVER.glob("*/information"))[int(index) :]
+    minor = re.search(r"Device Minor:\s*(\d+)", found[0].read_text(encoding="utf-8")) if found else None
+    return DEV / f"nvidia{minor[1] if minor else index}"
 
 
 def busy_text(device: Device) -> str:

@@ -81,7 +81,7 @@ class LocalLauncher(RunsInThreads):
     """Judges on its own machine, one job for each free slot.
 
     Args:
-        runtime_dir: Folder for the locks of the slots, the same for all processes of this user.
+        runtime_dir: Folder for the locks that are files, the same for all processes of this user.
         environ: The environment; only allowed variables are passed on.
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
         command: The harness; tests pass a stand-in.
@@ -151,8 +151,9 @@ class LocalLauncher(RunsInThreads):
         self._ready.close()
 
     def capacity(self, device: Device) -> int:
-        """Return how many slots are free."""
-        return self._slots.free(device)
+        """Return how many slots are free; of an emulated device, which others do not share, all but our own jobs'."""
+        ours = [*self._unfinished.values()].count(device.name)
+        return self._slots.free(device) - (ours if device.backend is Backend.EMULATED else 0)
 
     def run(
         self,
@@ -219,7 +220,7 @@ class LocalLauncher(RunsInThreads):
 
     def leave_out(self, gpus: frozenset[str]) -> None:
         """Start nothing on these GPUs until the next call; all others may be used again."""
-        self._slots.leave_out(gpus)
+        self._slots.left_out = gpus
 
     def look_again(self, gpu: str) -> None:
         """Check a GPU once. Raise ``UnfitDevice`` if it is not fit."""
@@ -270,7 +271,7 @@ class LocalLauncher(RunsInThreads):
         return None
 
     def _take_out(self, error: UnfitDevice) -> None:
-        self._slots.leave_out(self._slots.left_out | set(error.gpus))
+        self._slots.left_out |= set(error.gpus)
 
     def _judge(
         self,
