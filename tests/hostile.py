@@ -42,6 +42,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "controls": lambda size: repeated("\x01\x1b", size),
     "turned": lambda size: repeated("\u202e", size),
     "faces": lambda size: repeated("\U0001f600", size),
+    "comments": lambda size: numbered("# popcorn gpu #\n", size),
     "digits": lambda size: repeated("9", size),
     "objects": lambda size: json.dumps({f"k{number}": 1 for number in range(size // 15)}),
 }
