@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, Engine, make_url, text
 
 from kernelcup.engine.database import make_engine
 
@@ -126,3 +127,25 @@ def postgres_database() -> Iterator[str]:
         connection.execute(text(f"CREATE DATABASE {name}"))
         yield make_url(os.environ[POSTGRES]).set(database=name).render_as_string(hide_password=False)
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+WAL = slice(18, 20)
+"""The bytes of a SQLite file that say that it has a write-ahead log, which memory has not."""
+
+
+def content_of(engine: Engine) -> bytes:
+    """Return all that a SQLite database holds."""
+    with closing(sqlite3.connect(":memory:")) as copy:
+        with closing(sqlite3.connect(str(engine.url.database))) as database:
+            database.backup(copy)
+        content = bytearray(copy.serialize())
+    content[WAL] = b"\x01\x01"
+    return bytes(content)
+
+
+def replace_content(engine: Engine, content: bytes) -> None:
+    """Put what a SQLite database held into another, which may be in use."""
+    with closing(sqlite3.connect(":memory:")) as copy:
+        copy.deserialize(content)
+        with closing(sqlite3.connect(str(engine.url.database))) as database:
+            copy.backup(database)

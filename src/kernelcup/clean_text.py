@@ -1,12 +1,21 @@
-"""Clean untrusted texts: no NUL and no lone surrogates for databases, visible control characters for people."""
+"""Clean untrusted texts: no NUL and no lone surrogates for databases, visible control characters for people.
+
+A message of an error is as long as a person reads, whatever it quotes.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 REPLACEMENT = "\ufffd"
+
+MOST_FAULTS = 10
+"""Lines of a message; the next one says how many more there are."""
+LONGEST_MESSAGE = 3000
+"""Bytes of its lines as UTF-8; each has an equal part of them."""
 
 _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 """The JSON escapes of these characters, and of complete surrogate pairs."""
@@ -21,6 +30,31 @@ _VISIBLE = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04
 def plain(text: str) -> str:
     """Return text with its control characters made visible; a carriage return begins a line."""
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_VISIBLE)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most ``most`` bytes as UTF-8, without control characters; its middle is left out."""
+    near = text if len(text) <= 2 * most else text[:most] + text[-most:]  # the rest cannot be shown
+    content = plain(near).encode("utf-8", "surrogatepass")
+    if len(content) <= most and near is text:
+        return content.decode("utf-8", "surrogatepass")
+    half = most // 2 - 2
+    ends = (content[:half], content[-half:])
+    return "\u2026".join(each.decode("utf-8", "ignore") for each in ends)
+
+
+def more(count: int) -> list[str]:
+    """Return the last line of a list that leaves out ``count`` of its lines, nothing if it leaves out none."""
+    return [f"and {count:,} more"] if count > 0 else []
+
+
+def listed(faults: Sequence[object], longest: int = LONGEST_MESSAGE) -> str:
+    """Return faults as the lines of a message: the first ones, cut, and how many more there are."""
+    shown = faults[:MOST_FAULTS]
+    lines = [cut(" ".join(str(each).splitlines()), longest // len(shown)) for each in shown]
+    rest = faults[MOST_FAULTS:]
+    is_listed = len(rest) == 1 and str(rest[0]).startswith("and ") and str(rest[0]).endswith(" more")
+    return "\n".join([*lines, *([cut(str(rest[0]), 100)] if is_listed else more(len(rest)))])
 
 
 def clean_text(text: str) -> str:

@@ -13,7 +13,7 @@ KernelCupError
 │  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
 │  │  ├─ GpuNeeded, InvalidDirective, ConflictingBoards
 │  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
-│  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
+│  ├─ InvalidTask       invalid_task   holds the problems, each with file, line and column
 │  └─ InvalidValue      invalid_value
 │     └─ EnvironmentMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
@@ -38,9 +38,14 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelcup.clean_text import listed
+
 
 class KernelCupError(Exception):
-    """Root of all deliberate errors."""
+    """Root of all deliberate errors. Its text is a fault, or a list of them, of a length that people read."""
+
+    def __init__(self, faults: str | Sequence[object] = "") -> None:
+        super().__init__(listed(faults.splitlines() if isinstance(faults, str) else faults))
 
 
 class UserError(KernelCupError):
@@ -312,13 +317,13 @@ class Problem:
 
 
 class InvalidTask(UserError):
-    """A task has problems; all of them are in ``problems``, one line each in the text."""
+    """A task has problems; the text has a line for each of the first ten."""
 
     code = "invalid_task"
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], text: str = "") -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in problems))
+        super().__init__(text or self.problems)
 
 
 class WaitOver(KernelCupError):

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
-
-from sqlalchemy import Engine
 
 from builders import (
     NOW,
@@ -20,6 +16,7 @@ from builders import (
     make_submission,
     make_task,
 )
+from database_kinds import content_of, replace_content
 from kernelcup.app.courses import membership
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import reviews
@@ -31,10 +28,6 @@ from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
 
 Fill = Callable[[Database, Any], dict[str, Any]]
 """Fills a database and returns the people in it by name; the second argument makes one."""
-
-
-WAL = slice(18, 20)
-"""The bytes of a SQLite file that say that it has a write-ahead log, which memory has not."""
 
 
 class Scenes:
@@ -53,24 +46,6 @@ class Scenes:
         else:
             replace_content(db.engine, self._kept[fill][0])
         return dict(self._kept[fill][1])
-
-
-def content_of(engine: Engine) -> bytes:
-    """Return all that a SQLite database holds."""
-    with closing(sqlite3.connect(":memory:")) as copy:
-        with closing(sqlite3.connect(str(engine.url.database))) as database:
-            database.backup(copy)
-        content = bytearray(copy.serialize())
-    content[WAL] = b"\x01\x01"
-    return bytes(content)
-
-
-def replace_content(engine: Engine, content: bytes) -> None:
-    """Put what a SQLite database held into another, which may be in use."""
-    with closing(sqlite3.connect(":memory:")) as copy:
-        copy.deserialize(content)
-        with closing(sqlite3.connect(str(engine.url.database))) as database:
-            copy.backup(database)
 
 
 PEOPLE = {

@@ -150,7 +150,7 @@ def check_devices(config: Config) -> None:
         elif device.is_here and device.backend is Backend.CUDA and (trouble := gpu_trouble()):
             faults.append(f"{where}: {trouble}")
     if faults:
-        raise ConfigError("\n".join(faults))
+        raise ConfigError(faults)
 
 
 def make_launcher(config: Config, name: str) -> Launcher:
@@ -235,7 +235,7 @@ def make_dispatcher(
     check_devices(config)
     if faults := misnamed(db, config.devices):
         where = "" if config.file is None else f"{config.file}: "
-        raise ConfigError("\n".join(where + each for each in faults))
+        raise ConfigError([where + each for each in faults])
     launchers = {name: make_launcher(config, name) for name in {each.launcher for each in config.devices}}
     for name, launcher in launchers.items():
         if serving is not None and isinstance(launcher, KeepsReady):

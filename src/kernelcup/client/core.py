@@ -200,7 +200,7 @@ def read_error(server: str, status: int, body: Any) -> errors.KernelCupError:
     elif kind is RateLimited:
         error = RateLimited(message, retry_after_s=_positive(told.get("retry_after_s")))
     elif kind is InvalidTask:
-        error = InvalidTask(_problems(told.get("problems"), message))
+        error = InvalidTask(_problems(told.get("problems"), message), message)
     else:
         error = (kind or InvalidValue)(message)
     if isinstance(error, DeviceNeeded):

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kernelcup import errors
-from kernelcup.clean_text import clean_json
+from kernelcup.clean_text import LONGEST_MESSAGE, MOST_FAULTS, clean_json, cut, more
 from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import HEADERS
 from kernelcup.http.pages import wording
@@ -52,8 +52,9 @@ CODES = {
 }
 RETRY_STORAGE_S = 2
 RETRY_SHORT_S = 10
-MOST_DETAILS = 20
-LONGEST_PLACE = 200
+LONGEST_FAULT = LONGEST_MESSAGE // MOST_FAULTS
+LONGEST_PLACE = 100
+"""Bytes of what names one of the places."""
 
 OURS = re.compile(r"^(?:body|query|path)\.(?:settings\.)?(?=.)")
 """Where a value stands in a request, which people do not see; ``details`` has it for programs."""
@@ -96,7 +97,13 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
         names = ("file", "line", "column", "key", "text")
-        body["problems"] = [{name: getattr(each, name) for name in names} for each in error.problems]
+        body["problems"] = [
+            {
+                name: cut(value, LONGEST_FAULT) if isinstance(value := getattr(each, name), str) else value
+                for name in names
+            }
+            for each in error.problems[:MOST_FAULTS]
+        ]
     if isinstance(error, errors.DeviceNeeded):
         body |= {"leaderboard": error.leaderboard, "devices": list(error.devices)}
     if isinstance(error, errors.RateLimited):
@@ -163,24 +170,22 @@ def _unreadable(cause: BaseException | None) -> dict[str, Any] | None:
 
 def invalid_text(error: RequestValidationError) -> str:
     """Return the validation errors as one line: the first places, and the number of others."""
-    more = len(error.errors()) - MOST_DETAILS
     # A whole sentence names its subject; other messages get the place, in words of the reader.
     shown = [
         text if text.endswith(".") else f"{OURS.sub('', where)}: {text}" for where, text in _places(error)
     ]
     shown = [each.rstrip(".") if len(shown) > 1 else each for each in shown]
-    return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
+    return "; ".join([*shown, *more(len(error.errors()) - MOST_FAULTS)])
 
 
 def _places(error: RequestValidationError) -> list[tuple[str, str]]:
     """Return the first invalid places, cut: keys may be arbitrarily long."""
-    found = error.errors()[:MOST_DETAILS]
     return [
         (
-            ".".join(str(part) for part in each["loc"])[:LONGEST_PLACE],
-            each["msg"].removeprefix("Value error, "),
+            cut(".".join(map(str, each["loc"])), LONGEST_PLACE),
+            cut(each["msg"].removeprefix("Value error, "), LONGEST_FAULT),
         )
-        for each in found
+        for each in error.errors()[:MOST_FAULTS]
     ]
 
 
@@ -199,7 +204,12 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     code = CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "server_error")
     headers = dict(error.headers or {})
     await _know_reader(request)
-    return answer(request, error.status_code, {"code": code, "message": str(error.detail)}, headers)
+    return answer(
+        request,
+        error.status_code,
+        {"code": code, "message": cut(str(error.detail), LONGEST_MESSAGE)},
+        headers,
+    )
 
 
 async def on_bug(request: Request, error: Exception) -> Response:

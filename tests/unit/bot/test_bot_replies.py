@@ -36,7 +36,7 @@ def test_what_is_wrong_with_a_task_fits_one_message(count: int, length: int) -> 
     assert len(text) <= texts.ROOM
     assert text.count("```") == 2
     assert "task.yml:0:1" in text
-    left = re.search(r"and (\d+) more$", text)
+    left = re.search(r"and (\d+) more\n```$", text)
     assert text.count("task.yml:") + (int(left[1]) if left else 0) == count
 
 

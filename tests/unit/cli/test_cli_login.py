@@ -174,10 +174,11 @@ def test_errors_of_the_server_are_errors_here() -> None:
             client.request("GET", "/x")
         assert limited.value.retry_after_s == 7
     problem = {"file": "task.yml", "line": 3, "column": 2, "key": "tests", "text": "missing"}
-    with client_of(lambda _: error(400, "invalid_task", problems=[problem])) as client:
+    message = "task.yml:3:2: tests: missing\nand 6 more"
+    with client_of(lambda _: error(400, "invalid_task", problems=[problem], message=message)) as client:
         with pytest.raises(InvalidTask) as invalid:
             client.request("GET", "/x")
-        assert str(invalid.value) == "task.yml:3:2: tests: missing"
+        assert (str(invalid.value), len(invalid.value.problems)) == (message, 1)
     with client_of(lambda _: error(422, "of_a_later_version")) as client, pytest.raises(InvalidValue):
         client.request("GET", "/x")
 

@@ -26,7 +26,7 @@ def test_every_key_is_documented(shape):
         f"{size_limits.MAX_ZIP_BYTES // size_limits.MIB} MiB",
         f"{size_limits.MAX_TASK_BYTES // size_limits.MIB} MiB",
         f"{size_limits.MAX_FILE_BYTES // size_limits.MIB} MiB",
-        f"{size_limits.MAX_PYTHON_BYTES // size_limits.MIB} MiB",
+        f"{size_limits.MAX_PYTHON_BYTES >> 10} KiB",
         f"{size_limits.MAX_YAML_BYTES >> 10} KiB",
         f"{size_limits.MAX_ZIP_ENTRIES} entries",
         f"{size_limits.MAX_ZIP_RATIO} times",

@@ -174,7 +174,7 @@ def test_unreadable_yaml_is_one_of_the_problems(tmp_path, yml, words):
 def test_an_alias_bomb_is_refused(tmp_path):
     levels = [f"k{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     yml = "\n".join(["k0: &a0 [1, 2, 3]", *levels])
-    assert any("more than 100,000 values" in line for line in problems_of(write_task(tmp_path / "bomb", yml)))
+    assert any("more than 10,000 values" in line for line in problems_of(write_task(tmp_path / "bomb", yml)))
 
 
 def test_a_source_that_is_not_utf8_names_the_offset(tmp_path):
@@ -236,7 +236,7 @@ def test_a_large_file_is_refused(tmp_path):
 
 def test_a_large_python_file_is_refused(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": "#" * (1 << 20) + "\n"})
-    assert problems_of(folder) == ["task.py:1:1: is larger than 1 MiB, too large for Python"]
+    assert problems_of(folder) == ["task.py:1:1: is larger than 256 KiB, too large for Python"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import KEEP, SETTINGS, BoardChanges, Keep
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
+from kernelcup.clean_text import listed
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, NotFound, UserError
@@ -236,8 +237,7 @@ class _Sync:
             self.result.errors.append(SyncError(name=path.stem, error=str(error)))
             return
         for broken in survey.broken:
-            text = "\n".join(map(str, broken.problems))
-            self.result.errors.append(SyncError(name=broken.name, error=text))
+            self.result.errors.append(SyncError(name=broken.name, error=listed(broken.problems)))
         for entry in survey.problem_set.problems:
             self.problem(entry)
 

@@ -22,6 +22,7 @@ from kernelcup.app.courses.invite_codes import (
 from kernelcup.app.courses.queries import invites, members
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log, users
+from kernelcup.clean_text import MOST_FAULTS, more
 from kernelcup.domain import Actor
 from kernelcup.domain.answers import Course, Person
 from kernelcup.engine import Database, Session
@@ -112,7 +113,7 @@ def import_into(
     people |= {line.number: known.get(line.person.label) for line in lines if not line.user}
     _check_lines(session, course, lines, people, problems)
     if problems:
-        raise InvalidValue("\n".join(problems))
+        raise InvalidValue(problems)
     result = _store(session, course, lines, people, actor=actor, now=now)
     detail = {"members": len(result.added), "codes": len(result.codes)}
     audit_log.record(session, actor, "members.import", f"course:{course.name}", detail, now)
@@ -129,7 +130,7 @@ def names_in(text: str) -> list[str]:
     lines = list(_lines(class_of(text), problems))
     problems += [f"line {line.number}: no name in the column `user`" for line in lines if not line.user]
     if problems:
-        raise InvalidValue("\n".join(problems))
+        raise InvalidValue(problems)
     return [line.user for line in lines]
 
 
@@ -145,7 +146,7 @@ def class_of(text: str) -> str:
 
 
 def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
-    """Yield the lines, and add a problem for each that cannot be read."""
+    """Yield the lines, and add a problem for each that cannot be read. Raise ``InvalidValue`` for too many."""
     reader, count = csv.reader(io.StringIO(csv_text.removeprefix("\ufeff"), newline=""), strict=True), 0
     try:
         header = [name.strip().lower() for name in next(reader, [])]
@@ -156,11 +157,13 @@ def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
             number = reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
+            count += 1
+            if count > MOST_INVITES:
+                raise InvalidValue(f"line {number}: at most {MOST_INVITES:,} people at once")
             if len(cells) > len(header):
                 problems.append(f"line {number}: {len(cells)} cells, where the header has {len(header)}")
                 continue
             values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-            count += 1
             said = {name: values.get(name, "") for name in ("label", "name", "group")}
             person = Person(**said, pseudonym=values.get("pseudonym") or None)
             yield _Line(number=number, position=count, user=values.get("user", ""), person=person)
@@ -172,8 +175,8 @@ def _fault_of(header: list[str]) -> str:
     """Return the fault of the column names, empty if they are right."""
     unknown = [name for name in header if name not in COLUMNS]
     if any(unknown):
-        named = "; ".join(f"unknown column `{name}`{_meant(name)}" for name in unknown)
-        return f"{named}; there are {', '.join(COLUMNS)}"
+        named = [f"unknown column `{name}`{_meant(name)}" for name in unknown[:MOST_FAULTS]]
+        return f"{'; '.join([*named, *more(len(unknown) - MOST_FAULTS)])}; there are {', '.join(COLUMNS)}"
     if not {"user", "label"} & set(header):
         expected = "columns `user` or `label` or both, and optionally `name`, `group`, `pseudonym`"
         return f"expected a header with the {expected}; found {', '.join(header) or 'none'}"
@@ -194,9 +197,6 @@ def _check_lines(
     problems: list[str],
 ) -> None:
     """Add a problem for each invalid line."""
-    if len(lines) > MOST_INVITES:
-        problems.append(f"line {lines[MOST_INVITES].number}: at most {MOST_INVITES:,} people at once")
-        return
     seen: dict[tuple[str, str], int] = {}
     for line in lines:
         if not line.shown:

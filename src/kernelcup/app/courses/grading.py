@@ -129,7 +129,7 @@ def parse(text: str) -> Rules:
     if not lines and not problems and rows:
         problems.append("line 1: no rule gives points; for example: correct 40")
     if problems:
-        raise InvalidValue("\n".join(problems))
+        raise InvalidValue(problems)
     late, cap = settings.get("late"), settings.get("cap")
     return Rules(
         lines=lines,

@@ -93,7 +93,7 @@ def make_links(
             link = _link(session, actor, user, now, hours * HOUR, server)
             made.append(dataclasses.replace(link, url=link.url + _goal(board), is_new_user=is_new))
         if problems:
-            raise InvalidValue("\n".join(problems))
+            raise InvalidValue(problems)
     return made
 
 

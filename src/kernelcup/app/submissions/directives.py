@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelcup.clean_text import listed
 from kernelcup.errors import EntryNeeded, InvalidDirective
 from kernelcup_harness.protocol import SourceTree
 
@@ -67,7 +68,7 @@ def parse_directives(code: str) -> Directives:
 
 
 def near_misses(code: str) -> list[str]:
-    """Return a warning with line number for each comment that looks like a directive but is not read as one."""
+    """Return a warning with line number for each of the first comments that are no directives but look like one."""
     last = _end_of_top(code)
     found = []
     for number, line in enumerate(code.removeprefix("\ufeff").split("\n"), start=1):
@@ -78,7 +79,7 @@ def near_misses(code: str) -> list[str]:
             found.append(f"line {number}: not a directive; write `{mark}!POPCORN {meant['rest']}`")
         elif match is not None and number > last:
             found.append(f"line {number}: ignored; directives belong at the top, in the first comment lines")
-    return found
+    return listed(found).splitlines()
 
 
 def write_directives(code: str, board: str, devices: Sequence[str], *, mark: str = "#") -> str:

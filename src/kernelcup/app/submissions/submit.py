@@ -32,6 +32,7 @@ from kernelcup.errors import (
     UserError,
 )
 from kernelcup.tasks.manifest.python_source import BrokenSource, parse
+from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES, base_name, read_files
 from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree, canonical_hash, is_pattern, to_json
 
@@ -231,7 +232,8 @@ def check(
     with db.read() as session:
         check_author(session, actor)
         target, chosen, practice = _admit(session, ask, new, actor)
-    tree = parse(code) if new.tree.entry.endswith(".py") else None
+    is_read = new.tree.entry.endswith(".py") and len(code) <= MAX_PYTHON_BYTES
+    tree = parse(code) if is_read else None
     broken = [f"line {tree.position[0]}: {tree.text}"] if isinstance(tree, BrokenSource) else []
     warnings = [*broken, *near_misses(code)]
     return Check(leaderboard=target.name, devices=chosen, practice=practice, warnings=warnings)

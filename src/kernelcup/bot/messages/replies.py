@@ -16,6 +16,7 @@ from discord import app_commands, ui
 
 from kernelcup.bot.api import Person
 from kernelcup.bot.messages import texts
+from kernelcup.clean_text import listed
 from kernelcup.errors import (
     FileTooLarge,
     InvalidTask,
@@ -35,8 +36,7 @@ UNAVAILABLE = (
 )
 MAY_NOT = "You may not do this; it needs the role Leaderboard Creator or Leaderboard Admin."
 OUTDATED = "Discord showed you an older form of this command; reload Discord, and try again."
-LONGEST_PROBLEM = 300
-ROOM_FOR_PROBLEMS = 1700
+ROOM_FOR_PROBLEMS = 1400
 
 _RETRY = re.compile(r"; try again in [\d.]+ s")
 """End of the server's message, replaced by a countdown on Discord."""
@@ -119,7 +119,7 @@ async def answer_error(interaction: discord.Interaction, error: BaseException) -
 def explain(error: BaseException) -> str:
     """Explain an error in words; errors that are our fault are logged under a number."""
     if isinstance(error, InvalidTask):
-        return problems(error)
+        return "❌ The task has problems:\n" + texts.block(listed(str(error).splitlines(), ROOM_FOR_PROBLEMS))
     if isinstance(error, ScopeMissing):
         logger.warning("permission denied: %s", error)
         return f"❌ {MAY_NOT}"
@@ -146,22 +146,6 @@ def explain(error: BaseException) -> str:
     kind = "failed" if isinstance(error, KernelCupError) else "has a bug"
     logger.error("error %s: a command %s", number, kind, exc_info=error)
     return f"⚠️ This did not work, and it is not your fault. The operator finds it in the bot's log as `{number}`."
-
-
-def problems(error: InvalidTask) -> str:
-    """Return a task's problems, with file and line, in one message."""
-    shown: list[str] = []
-    for each in error.problems:
-        key = f"{each.key}: " if each.key else ""
-        # The end of a very long text would not be shown anyway.
-        line = f"{each.file}:{each.line}:{each.column}: {key}{each.text[: 10 * LONGEST_PROBLEM]}"
-        line = texts.shortened(texts.one_line(line), LONGEST_PROBLEM)
-        if len("\n".join([*shown, line])) > ROOM_FOR_PROBLEMS:
-            break
-        shown.append(line)
-    left = len(error.problems) - len(shown)
-    more = f"\nand {left} more" if left else ""
-    return "❌ The task has problems:\n" + texts.block("\n".join(shown)) + more
 
 
 def in_time(seconds: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.clean_text import listed
 from kernelcup.cli import exit_codes, options, wiring
 from kernelcup.cli.author import task_solutions
 from kernelcup.cli.author.task_argument import Where, task_place
@@ -85,8 +86,8 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
         body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
         typer.echo(json.dumps({**body, **nulls_object(outcome)}))
     else:
-        for problem in problems:
-            typer.echo(plain(str(problem)))
+        if problems:
+            typer.echo(listed(problems))
         show_outcome(outcome)
         for remark in () if problems or is_problem_set(place) else remarks(load_task(place)):
             typer.echo(plain(f"note: {remark}"))

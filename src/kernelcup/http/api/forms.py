@@ -158,7 +158,7 @@ class ErrorBody(BaseModel):
     message: str = Field(examples=["There is no leaderboard 'vectoradd'."])
     request_id: str = Field(description="Identifies the request in the server's log.")
     next: list[str] | None = Field(default=None, description="The next step.")
-    problems: list[Problem] | None = Field(default=None, description="All problems of a task.")
+    problems: list[Problem] | None = Field(default=None, description="The first ten problems of a task.")
     details: list[DetailOut] | None = None
     leaderboard: str | None = Field(default=None, description="For `device_needed`: the leaderboard.")
     devices: list[str] | None = Field(

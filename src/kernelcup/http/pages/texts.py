@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LARGEST_COLOURED = 100_000
-"""Longer texts stay in one colour: reading their words would take a second."""
+"""Longer texts are shown as they are, in one colour: reading their words would take a second."""
 
 LONGEST_FORMULA = 2000
 MATHML_ATTRIBUTES = frozenset(
@@ -39,6 +39,8 @@ def markdown(text: str, folder: str = "", figures: Collection[str] = ()) -> Mark
 
 @lru_cache(maxsize=256)
 def _markdown(text: str, folder: str, figures: frozenset[str]) -> Markup:
+    if len(text) > LARGEST_COLOURED:
+        return Markup("<pre>{}</pre>").format(text)
     reader = _reader()
     tokens = reader.parse(text)
     for each in tokens:

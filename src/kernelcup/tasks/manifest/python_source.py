@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kernelcup import python_parser
-from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES, MIB
+from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
 
 MAX_HOPS = 5
 # These decorators pass calls on unchanged; others may change a function's parameters.
@@ -58,7 +58,7 @@ class Opaque:
 def parse(text: str) -> ast.Module | BrokenSource:
     """Return the syntax tree, or the error in the text."""
     if len(text) > MAX_PYTHON_BYTES:
-        return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES // MIB} MiB, too large for Python")
+        return too_large()
     try:
         return python_parser.parse(text)
     except SyntaxError as error:
@@ -66,6 +66,11 @@ def parse(text: str) -> ast.Module | BrokenSource:
         return BrokenSource(place, f"is not Python: {error.msg}")
     except (ValueError, RecursionError, MemoryError):
         return BrokenSource((1, 1), "is not Python: it has a NUL byte or is nested too deeply")
+
+
+def too_large(beside: str = "") -> BrokenSource:
+    """Return the error in Python that would take too long to parse."""
+    return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES >> 10} KiB{beside}, too large for Python")
 
 
 def find(trees: Mapping[str, ast.Module], file: str, name: str, hops: int = 0) -> Signature | Opaque | None:

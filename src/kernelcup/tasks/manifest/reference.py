@@ -6,7 +6,8 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse, too_large
+from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
@@ -20,15 +21,16 @@ Modules = dict[str, ast.Module]
 
 def parse_sources(sources: Sources, findings: Findings) -> Modules:
     """Return the syntax trees of the task's Python files; add problems for files that are not Python."""
-    modules = {}
+    modules, size = {}, 0
     for name, text in sources.texts.items():
         if not name.endswith(".py"):
             continue
-        tree = parse(text)
+        is_alone = len(text) > MAX_PYTHON_BYTES
+        tree = parse(text) if is_alone or size + len(text) <= MAX_PYTHON_BYTES else too_large(" with others")
         if isinstance(tree, BrokenSource):
             findings.elsewhere(sources.labels[name], tree.position, tree.text)
         else:
-            modules[name] = tree
+            modules[name], size = tree, size + len(text)
     return modules
 
 

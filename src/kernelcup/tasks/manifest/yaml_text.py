@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
@@ -98,9 +99,24 @@ def undecodable(content: bytes, error: UnicodeDecodeError) -> tuple[Position, st
     return place, f"is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
 
 
+class _Counted(Composer):
+    """Stops at the first value too many: composing one takes 20 µs."""
+
+    nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_YAML_NODES:
+            where = self.parser.peek_event().start_mark
+            raise ComposerError(None, None, f"has more than {MAX_YAML_NODES:,} values", where)
+        return super().compose_node(parent, index)
+
+
 def _parse(text: str, document: Document) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer, yaml.max_depth = _Counted, 2 * MAX_YAML_DEPTH
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = yaml.compose(text)
     except READ_FAILURES as error:
         document.flaws.append(_syntax_flaw(text, error))
         return
@@ -109,6 +125,8 @@ def _parse(text: str, document: Document) -> None:
 
 
 def _syntax_flaw(text: str, error: BaseException) -> Flaw:
+    if isinstance(error, RecursionError | MaxDepthExceededError):
+        return Flaw((1, 1), "is nested too deeply")
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         what = error.problem or error.context or "cannot be read"
         return Flaw((mark.line + 1, mark.column + 1), f"is not YAML: {' '.join(str(what).split())}")
@@ -116,8 +134,6 @@ def _syntax_flaw(text: str, error: BaseException) -> Flaw:
         before = text[: error.position]
         place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
         return Flaw(place, "is not YAML: a control character; only printable text is allowed")
-    if isinstance(error, RecursionError):
-        return Flaw((1, 1), "is nested too deeply")
     return Flaw((1, 1), "is not YAML: it cannot be read")
 
 

@@ -97,7 +97,7 @@ def _unzipped(name: str, content: bytes) -> dict[str, bytes]:
     except TooMuch as error:
         raise FileTooLarge(f"{name} unpacks to more than {LARGEST_BYTES:,} bytes.") from error
     except InvalidTask as error:
-        raise InvalidFiles("\n".join(f"{each.file}: {each.text}" for each in error.problems)) from error
+        raise InvalidFiles([f"{each.file}: {each.text}" for each in error.problems]) from error
     kept = {path: files[path] for path in files if not any(map(_is_left_out, path.split("/")))}
     tops = {path.partition("/")[0] for path in kept}
     # Most programs pack a folder with its own name.

@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
+from kernelcup.clean_text import LONGEST_MESSAGE, cut
 from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
@@ -91,7 +92,7 @@ def told(error: Exception) -> tuple[int, str]:
     if isinstance(refusal, Refused):
         return refusal.status, str(refusal)
     if isinstance(error, StarletteHTTPException):
-        return error.status_code, str(error.detail)
+        return error.status_code, cut(str(error.detail), LONGEST_MESSAGE)
     return 500, BUG
 
 

@@ -224,12 +224,8 @@ def _hidden(fields: FormData) -> list[tuple[str, str]]:
 def _refused(
     request: Request, platform: Platform, actor: Actor, board: Leaderboard, fields: FormData, error: UserError
 ) -> Response:
-    problems = error.problems if isinstance(error, InvalidTask) else []
     values = values_of_fields(fields) if text_of(fields, "settings") else values_of_board(board)
-    told = "" if problems else str(error)
-    return board_page(
-        request, platform, actor, board.name, 400, values=values, problem=told, problems=problems
-    )
+    return board_page(request, platform, actor, board.name, 400, values=values, problem=error)
 
 
 def done_page(
@@ -252,7 +248,7 @@ def board_page(
 ) -> Response:
     """Show the page on which a leaderboard is managed, with what is told to its manager."""
     board, now = _managed(platform, actor, name), platform.clock()
-    known = {"values": values_of_board(board), "problem": "", "problems": [], "said": ()} | told
+    known = {"values": values_of_board(board), "problem": "", "said": ()} | told
     stopped = [
         each
         for each in pauses.list_pauses(platform.db, actor)

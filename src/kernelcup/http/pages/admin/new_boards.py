@@ -61,13 +61,12 @@ def make_board(
         with platform.steps.of(actor):
             made = _make(platform, actor, now, fields)
     except UserError as error:
-        problems = error.problems if isinstance(error, InvalidTask) else []
         values = values_of_fields(fields) | {"name": text_of(fields, "name")}
-        told: dict[str, Any] = {"values": values, "problems": problems}
+        told: dict[str, Any] = {"values": values}
         if isinstance(error, BrokenChecker):
             with suppress(InvalidValue):  # a large one has to be sent again
                 told["hidden"] = list(carried(upload_of(fields)).items())
-        return _page(request, platform, actor, 400, problem="" if problems else error, **told)
+        return _page(request, platform, actor, 400, problem=error, **told)
     return done_page(request, platform, actor, made.name, made.notes)
 
 
@@ -112,9 +111,7 @@ async def sync(
             )
             found = await platform.room.aside(actor, work)
     except (InvalidTask, InvalidValue, NotFound) as error:
-        problems = error.problems if isinstance(error, InvalidTask) else []
-        told = "" if problems else str(error)
-        return _page(request, platform, actor, 400, sent=sent, sync_problem=told, sync_problems=problems)
+        return _page(request, platform, actor, 400, sent=sent, sync_problem=error)
     return _page(request, platform, actor, sent=sent, synced=found)
 
 
@@ -207,12 +204,10 @@ def _page(request: Request, platform: Platform, actor: Actor, status: int = 200,
     known: dict[str, Any] = {
         "values": {**NEW_VALUES, "name": ""},
         "problem": "",
-        "problems": [],
         "hidden": [],
         "shipped_problem": "",
         "shipped_usual": "vectoradd",
         "sync_problem": "",
-        "sync_problems": [],
         "sent": _sent(FormData()),
         "synced": None,
     }
