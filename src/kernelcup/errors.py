@@ -393,11 +393,8 @@ class NewerDatabase(ConfigError):
     """The database is at a revision that this version does not know."""
 
 
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
-
-
 def is_shortage(error: BaseException | None) -> bool:
     """Return whether the machine temporarily lacks a resource: files, memory or processes."""
     if isinstance(error, OSError):
-        return error.errno in SHORTAGES
+        return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS)
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "new thread" in str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -54,7 +55,6 @@ RETRY_STORAGE_S = 2
 RETRY_SHORT_S = 10
 LONGEST_FAULT = LONGEST_MESSAGE // MOST_FAULTS
 LONGEST_PLACE = 100
-"""Bytes of what names one of the places."""
 
 OURS = re.compile(r"^(?:body|query|path)\.(?:settings\.)?(?=.)")
 """Where a value stands in a request, which people do not see; ``details`` has it for programs."""
@@ -96,11 +96,10 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
     if notes := getattr(error, "__notes__", []) or list(filter(None, [advice(str(error))])):
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
-        names = ("file", "line", "column", "key", "text")
         body["problems"] = [
             {
-                name: cut(value, LONGEST_FAULT) if isinstance(value := getattr(each, name), str) else value
-                for name in names
+                name: cut(value, LONGEST_FAULT) if isinstance(value, str) else value
+                for name, value in asdict(each).items()
             }
             for each in error.problems[:MOST_FAULTS]
         ]

@@ -84,12 +84,12 @@ def _refuse_entries(name: str, entries: list[zipfile.ZipInfo], most_bytes: int) 
     if sum(entry.file_size for entry in entries) > most_bytes:
         raise TooMuch
     problems = [
-        Problem(file=f"{name}/{_printable(entry.orig_filename)}", text=text)
+        Problem(file=f"{name}/{entry.orig_filename}", text=text)
         for entry in entries
         if (text := _fault(entry))
     ]
     problems += [
-        Problem(file=f"{name}/{_printable(double)}", text="is in the archive twice")
+        Problem(file=f"{name}/{double}", text="is in the archive twice")
         for double in _doubles(entry.filename.rstrip("/") for entry in entries)
     ]
     raise_problems(problems)
@@ -148,7 +148,3 @@ def _read_entry(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
             if fault := _size_fault(len(content), entry.compress_size):
                 raise single_problem(f"{name}/{entry.filename}", fault)
     return bytes(content)
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)
