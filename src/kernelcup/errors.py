@@ -312,8 +312,7 @@ class Problem:
     """The fault, and what is allowed instead."""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}: "
-        return f"{place}{self.key}: {self.text}" if self.key else f"{place}{self.text}"
+        return f"{self.file}:{self.line}:{self.column}: {self.key and f'{self.key}: '}{self.text}"
 
 
 class InvalidTask(UserError):

@@ -97,10 +97,7 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
         body["problems"] = [
-            {
-                name: cut(value, LONGEST_FAULT) if isinstance(value, str) else value
-                for name, value in asdict(each).items()
-            }
+            asdict(each) | {name: cut(getattr(each, name), LONGEST_FAULT) for name in ("file", "key", "text")}
             for each in error.problems[:MOST_FAULTS]
         ]
     if isinstance(error, errors.DeviceNeeded):
@@ -203,12 +200,8 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     code = CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "server_error")
     headers = dict(error.headers or {})
     await _know_reader(request)
-    return answer(
-        request,
-        error.status_code,
-        {"code": code, "message": cut(str(error.detail), LONGEST_MESSAGE)},
-        headers,
-    )
+    body = {"code": code, "message": cut(str(error.detail), LONGEST_MESSAGE)}
+    return answer(request, error.status_code, body, headers)
 
 
 async def on_bug(request: Request, error: Exception) -> Response:

@@ -82,11 +82,7 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
         problems += more
         tried = "; ".join([tried, *judged])
     if as_json:
-        body = {
-            "path": str(place),
-            "problems": [dataclasses.asdict(each) for each in problems],
-            "tried": tried,
-        }
+        body = {"path": str(place), "problems": list(map(dataclasses.asdict, problems)), "tried": tried}
         typer.echo(json.dumps({**body, **nulls_object(outcome)}))
     else:
         if problems:

@@ -7,7 +7,6 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from kernelcup.errors import InvalidTask, Problem
@@ -90,7 +89,8 @@ def _refuse_entries(name: str, entries: list[zipfile.ZipInfo], most_bytes: int) 
     ]
     problems += [
         Problem(file=f"{name}/{double}", text="is in the archive twice")
-        for double in _doubles(entry.filename.rstrip("/") for entry in entries)
+        for double, times in Counter(entry.filename.rstrip("/") for entry in entries).items()
+        if times > 1
     ]
     raise_problems(problems)
 
@@ -118,10 +118,6 @@ def _size_fault(size: int, compressed: int) -> str | None:
     if size > MAX_FILE_BYTES:
         return f"is larger than {MAX_FILE_BYTES // MIB} MiB"
     return None
-
-
-def _doubles(names: Iterable[str]) -> list[str]:
-    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def _read_all(
