@@ -1,7 +1,4 @@
-"""Clean untrusted texts: no NUL and no lone surrogates for databases, visible control characters for people.
-
-A message of an error is as long as a person reads, whatever it quotes.
-"""
+"""Clean untrusted texts: no NUL and no lone surrogates for databases, visible controls and short lists for people."""
 
 from __future__ import annotations
 
@@ -34,12 +31,8 @@ def plain(text: str) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return a text of at most ``most`` bytes as UTF-8, without control characters; its middle is left out."""
-    near = text if len(text) <= 2 * most else text[:most] + text[-most:]  # the rest cannot be shown
-    content = plain(near).encode("utf-8", "surrogatepass")
-    if len(content) <= most and near is text:
-        return content.decode("utf-8", "surrogatepass")
-    half = most // 2 - 2
-    ends = (content[:half], content[-half:])
+    content, half = plain(text).encode("utf-8", "replace"), most // 2 - 2
+    ends = (content[:half], content[-half:]) if len(content) > most else (content,)
     return "\u2026".join(each.decode("utf-8", "ignore") for each in ends)
 
 
@@ -53,8 +46,8 @@ def listed(faults: Sequence[object], longest: int = LONGEST_MESSAGE) -> str:
     shown = faults[:MOST_FAULTS]
     lines = [cut(" ".join(str(each).splitlines()), longest // len(shown)) for each in shown]
     rest = faults[MOST_FAULTS:]
-    is_listed = len(rest) == 1 and str(rest[0]).startswith("and ") and str(rest[0]).endswith(" more")
-    return "\n".join([*lines, *([cut(str(rest[0]), 100)] if is_listed else more(len(rest)))])
+    is_listed = len(rest) == 1 and re.fullmatch(r"and [\d,]{1,20} more", str(rest[0]))  # by who sent it
+    return "\n".join([*lines, *(map(str, rest) if is_listed else more(len(rest)))])
 
 
 def clean_text(text: str) -> str:

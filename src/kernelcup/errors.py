@@ -312,8 +312,7 @@ class Problem:
     """The fault, and what is allowed instead."""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}: "
-        return f"{place}{self.key}: {self.text}" if self.key else f"{place}{self.text}"
+        return f"{self.file}:{self.line}:{self.column}: {self.key and f'{self.key}: '}{self.text}"
 
 
 class InvalidTask(UserError):
@@ -393,11 +392,8 @@ class NewerDatabase(ConfigError):
     """The database is at a revision that this version does not know."""
 
 
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
-
-
 def is_shortage(error: BaseException | None) -> bool:
     """Return whether the machine temporarily lacks a resource: files, memory or processes."""
     if isinstance(error, OSError):
-        return error.errno in SHORTAGES
+        return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS)
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "new thread" in str(error))

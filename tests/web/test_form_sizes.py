@@ -21,8 +21,6 @@ from kernelcup.app.submissions.submissions import list_views
 __all__ = ["root"]
 LARGEST, LINE = 1_000_000, 60_000
 """Characters of an area, and of a line: what a browser would refuse itself is sent all the same."""
-SHOWN_AGAIN = 100_000
-"""Characters of a field that a refused form still has; each has up to six bytes there."""
 KINDS = ("commas", "columns", "rows", "names", "keys", "brackets", "stars", "quotes", "turned", "objects")
 
 
@@ -105,5 +103,4 @@ def test_no_field_of_a_form_makes_the_page_long_or_dear(client, root, db) -> Non
             answer = meter.check(f"{address} {label}", send, free=free)
             if answer.status_code < 400:
                 replace_content(db.engine, kept)
-            assert len(answer.content) < before + 6 * SHOWN_AGAIN, (address, label)
     assert not meter.faults, "\n".join(meter.faults)

@@ -177,3 +177,8 @@ def test_strips_have_a_row_for_each_user_and_mark_the_best() -> None:
     kinds = [each.get("class") for each in root.iter() if each.tag == "circle"]
     assert kinds == ["ghost", "mark", "mark own"]
     assert any((each.text or "").endswith("…") for each in root.iter() if each.tag == "text")
+
+
+def test_a_very_long_text_is_shown_as_it_is() -> None:
+    assert markdown("*a* <b" * 20_000).startswith("<pre>*a* &lt;b")
+    assert "<em>a</em>" in markdown("*a* " + "b" * 99_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import io
 import json
@@ -16,7 +17,7 @@ import typer
 
 from kernelcup.cli import exit_codes
 from kernelcup.cli.completion import complete
-from kernelcup.cli.failures import problem_object, write_crash
+from kernelcup.cli.failures import write_crash
 from kernelcup.cli.show.output import plain
 from kernelcup.errors import InvalidTask, KernelCupError
 
@@ -114,7 +115,7 @@ def tell(error: BaseException, code: str, message: str, *, as_json: bool) -> Non
         if notes:
             body["next"] = notes
         if isinstance(error, InvalidTask):
-            body["problems"] = [problem_object(problem) for problem in error.problems]
+            body["problems"] = [dataclasses.asdict(problem) for problem in error.problems]
         sys.stdout.write(json.dumps({"error": body}) + "\n")
         return
     lines = plain(message).split("\n")

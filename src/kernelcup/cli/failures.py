@@ -1,4 +1,4 @@
-"""Errors as JSON, and crashes in a file."""
+"""Crashes in a file."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import re
 import sys
 import tempfile
 import traceback
-from typing import Any
 
 TOKEN = re.compile(r"kc_\S+")
 """Crash reports get sent to other people."""
-
-
-def problem_object(problem: Any) -> dict[str, object]:
-    """Return a problem of a task as ``--json`` prints it."""
-    return {name: getattr(problem, name) for name in ("file", "line", "column", "key", "text")}
 
 
 def write_crash(error: BaseException) -> str:

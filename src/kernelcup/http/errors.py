@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -54,7 +55,6 @@ RETRY_STORAGE_S = 2
 RETRY_SHORT_S = 10
 LONGEST_FAULT = LONGEST_MESSAGE // MOST_FAULTS
 LONGEST_PLACE = 100
-"""Bytes of what names one of the places."""
 
 OURS = re.compile(r"^(?:body|query|path)\.(?:settings\.)?(?=.)")
 """Where a value stands in a request, which people do not see; ``details`` has it for programs."""
@@ -96,12 +96,8 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
     if notes := getattr(error, "__notes__", []) or list(filter(None, [advice(str(error))])):
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
-        names = ("file", "line", "column", "key", "text")
         body["problems"] = [
-            {
-                name: cut(value, LONGEST_FAULT) if isinstance(value := getattr(each, name), str) else value
-                for name in names
-            }
+            asdict(each) | {name: cut(getattr(each, name), LONGEST_FAULT) for name in ("file", "key", "text")}
             for each in error.problems[:MOST_FAULTS]
         ]
     if isinstance(error, errors.DeviceNeeded):
@@ -204,12 +200,8 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     code = CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "server_error")
     headers = dict(error.headers or {})
     await _know_reader(request)
-    return answer(
-        request,
-        error.status_code,
-        {"code": code, "message": cut(str(error.detail), LONGEST_MESSAGE)},
-        headers,
-    )
+    body = {"code": code, "message": cut(str(error.detail), LONGEST_MESSAGE)}
+    return answer(request, error.status_code, body, headers)
 
 
 async def on_bug(request: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelcup.clean_text import more
 from kernelcup.domain import Task
 from kernelcup.errors import Problem
 from kernelcup.tasks.folder import TASK_FILE
@@ -266,6 +267,4 @@ def parameters(finding: LintFinding) -> str:
 
 def listed(names: list[str]) -> str:
     """Return names separated by commas, shortened if there are many."""
-    if len(names) <= MOST_NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+    return " ".join([", ".join(names[:MOST_NAMES]), *more(len(names) - MOST_NAMES)])

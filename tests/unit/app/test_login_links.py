@@ -140,3 +140,21 @@ def test_an_invite_makes_an_account_once(db) -> None:
     with pytest.raises(NotFound):
         joining.join_as_new(db, "AAAA", "eve", now=NOW)
     assert [each.name for each in accounts.list_users(db, OPERATOR)] == ["grace", "ada"]
+
+
+def test_a_list_of_names_ends_before_they_are_looked_up() -> None:
+    names = [f"n{number}" for number in range(10_000)]
+    assert class_list.names_in("\n".join(names)) == names
+    with pytest.raises(InvalidValue, match=r"^line 10002: at most 10,000 people at once$"):
+        class_list.names_in("\n".join([*names, "one more"]))
+
+
+def test_unknown_columns_are_named_up_to_ten() -> None:
+    columns = ",".join(["user", "nme", *(f"c{number}" for number in range(200_000))])
+    with pytest.raises(InvalidValue) as refused:
+        class_list.names_in(columns)
+    text = str(refused.value)
+    assert text.startswith("line 1: unknown column `nme`, did you mean `name`?; unknown column `c0`;")
+    assert text.endswith(
+        "unknown column `c8`; and 199,991 more; there are user, label, name, group, pseudonym"
+    )

@@ -177,6 +177,21 @@ def test_an_alias_bomb_is_refused(tmp_path):
     assert any("more than 10,000 values" in line for line in problems_of(write_task(tmp_path / "bomb", yml)))
 
 
+def test_values_are_counted_before_all_are_read(tmp_path):
+    yml = "tests: [" + "1," * 100_000 + "]"
+    (line,) = problems_of(write_task(tmp_path / "bad", yml))
+    assert line == "task.yml:1:20003: is not YAML: has more than 10,000 values"
+
+
+def test_python_files_are_small_together(tmp_path):
+    half = "#" * 140_000 + "\n"
+    names = {"first.py": half, "second.py": half}
+    folder = write_task(tmp_path / "bad", extra=names, files=files_with(*((name, name) for name in names)))
+    assert problems_of(folder) == [
+        "second.py:1:1: is larger than 256 KiB with the other files, too large for Python"
+    ]
+
+
 def test_a_source_that_is_not_utf8_names_the_offset(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": b"# ok\n# \xff\n"})
     assert problems_of(folder) == [

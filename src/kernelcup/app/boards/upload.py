@@ -65,7 +65,7 @@ def _refuse_odd(files: Mapping[str, bytes]) -> None:
     if sum(map(len, files.values())) > MAX_BYTES:
         raise single_problem(".", f"is larger than {MAX_BYTES // MIB} MiB together")
     problems = [
-        Problem(file=_printable(path), text=text)
+        Problem(file=path or "?", text=text)
         for path, content in files.items()
         if (text := _fault(path, content, alone=len(files) == 1))
     ]
@@ -81,7 +81,3 @@ def _fault(path: str, content: bytes, *, alone: bool) -> str | None:
     if len(content) > MAX_FILE_BYTES and not packed:
         return f"is larger than {MAX_FILE_BYTES // MIB} MiB"
     return None
-
-
-def _printable(path: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in path)[:255] or "?"

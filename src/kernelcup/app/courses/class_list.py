@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import difflib
 import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from kernelcup.domain import Actor
 from kernelcup.domain.answers import Course, Person
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.tasks.manifest.validation import did_you_mean
 
 COLUMNS = ("user", "label", "name", "group", "pseudonym")
 
@@ -175,18 +175,16 @@ def _fault_of(header: list[str]) -> str:
     """Return the fault of the column names, empty if they are right."""
     unknown = [name for name in header if name not in COLUMNS]
     if any(unknown):
-        named = [f"unknown column `{name}`{_meant(name)}" for name in unknown[:MOST_FAULTS]]
+        named = [
+            f"unknown column `{name}`,{did_you_mean(name, COLUMNS)}".rstrip(",")
+            for name in unknown[:MOST_FAULTS]
+        ]
         return f"{'; '.join([*named, *more(len(unknown) - MOST_FAULTS)])}; there are {', '.join(COLUMNS)}"
     if not {"user", "label"} & set(header):
         expected = "columns `user` or `label` or both, and optionally `name`, `group`, `pseudonym`"
         return f"expected a header with the {expected}; found {', '.join(header) or 'none'}"
     repeated = next((name for name in header if header.count(name) > 1), "")
     return f"the column `{repeated}` occurs twice" if repeated else ""
-
-
-def _meant(name: str) -> str:
-    near = difflib.get_close_matches(name, COLUMNS, n=1)
-    return f", did you mean `{near[0]}`?" if near else ""
 
 
 def _check_lines(

@@ -232,8 +232,7 @@ def check(
     with db.read() as session:
         check_author(session, actor)
         target, chosen, practice = _admit(session, ask, new, actor)
-    is_read = new.tree.entry.endswith(".py") and len(code) <= MAX_PYTHON_BYTES
-    tree = parse(code) if is_read else None
+    tree = parse(code) if new.tree.entry.endswith(".py") and len(code) <= MAX_PYTHON_BYTES else None
     broken = [f"line {tree.position[0]}: {tree.text}"] if isinstance(tree, BrokenSource) else []
     warnings = [*broken, *near_misses(code)]
     return Check(leaderboard=target.name, devices=chosen, practice=practice, warnings=warnings)

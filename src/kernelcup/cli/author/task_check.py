@@ -15,7 +15,6 @@ from kernelcup.cli import exit_codes, options, wiring
 from kernelcup.cli.author import task_solutions
 from kernelcup.cli.author.task_argument import Where, task_place
 from kernelcup.cli.compete.run import judge
-from kernelcup.cli.failures import problem_object
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.output import plain
 from kernelcup.domain import Task
@@ -83,7 +82,7 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
         problems += more
         tried = "; ".join([tried, *judged])
     if as_json:
-        body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
+        body = {"path": str(place), "problems": list(map(dataclasses.asdict, problems)), "tried": tried}
         typer.echo(json.dumps({**body, **nulls_object(outcome)}))
     else:
         if problems:
@@ -154,7 +153,7 @@ def nulls_object(outcome: Outcome | None) -> dict[str, object]:
 
     if outcome is None:
         return {}
-    warnings = [problem_object(each) for each in outcome.warnings]
+    warnings = [dataclasses.asdict(each) for each in outcome.warnings]
     return {"warnings": warnings, **outcome_object(outcome)}
 
 

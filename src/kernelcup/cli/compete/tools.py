@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernelcup.clean_text import listed
 from kernelcup.cli.backend.base import Ask, Backend
 from kernelcup.cli.backend.choosing import with_backend
 from kernelcup.cli.failures import write_crash
@@ -142,8 +143,8 @@ def run(tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> t
     except KernelCupError as error:
         told = body_of(error)
     except ValidationError as error:
-        places = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:20])
-        told = {"code": "invalid_request", "message": "; ".join(places)}
+        places = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        told = {"code": "invalid_request", "message": listed(places)}
     # What is no deliberate error is our bug, and the agent should hear of it.
     except Exception as error:
         told = {"code": "bug", "message": f"This is a bug in KernelCup; please report {write_crash(error)}."}

@@ -63,18 +63,8 @@ def render(
     this page, with its query), ``csrf_field`` (a form's hidden input), ``public_url`` (of the service), ``docs``
     (the address of the documentation) and ``without_gpu`` (what the times of devices without a GPU mean, by name).
     """
-    shown = again(values) if status >= 400 else values
-    text = environment().get_template(template).render(**_surroundings(request), **shown)
+    text = environment().get_template(template).render(**_surroundings(request), **values)
     return page_of(request, text.encode(), status=status, headers=headers, security=security)
-
-
-def again(values: Any) -> Any:
-    """Return what a refused form is shown again with: no text that is too long, but for a task that it carries."""
-    if isinstance(values, dict):
-        return {name: value if name == "hidden" else again(value) for name, value in values.items()}
-    if type(values) in (list, tuple):
-        return type(values)(map(again, values))
-    return "" if isinstance(values, str) and len(values) > texts.LARGEST_COLOURED else values
 
 
 def page_of(

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelcup.clean_text import more
 from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.gpu_health.cleanup import Swept
 from kernelcup.launchers.gpu_health.monitor import Seen, Watch
@@ -197,8 +198,7 @@ def _slow_text(reading: GpuReading) -> str:
 
 def _people(processes: Sequence[GpuProcess]) -> str:
     shown = [f"process {process.pid} ({process.name})" for process in processes[:SHOWN_PROCESSES]]
-    more = len(processes) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return " ".join([", ".join(shown), *more(len(processes) - len(shown))])
 
 
 def _gpus(findings: Sequence[GpuFault]) -> tuple[str, ...]:

@@ -55,10 +55,13 @@ class Opaque:
     """A defined name that is not a function with a readable signature."""
 
 
-def parse(text: str) -> ast.Module | BrokenSource:
-    """Return the syntax tree, or the error in the text."""
-    if len(text) > MAX_PYTHON_BYTES:
-        return too_large()
+def parse(text: str, beside: int = 0) -> ast.Module | BrokenSource:
+    """Return the syntax tree, or the error in the text; ``beside`` is the size of what else is parsed."""
+    if beside + len(text) > MAX_PYTHON_BYTES:
+        others = "" if len(text) > MAX_PYTHON_BYTES else " with the other files"
+        return BrokenSource(
+            (1, 1), f"is larger than {MAX_PYTHON_BYTES >> 10} KiB{others}, too large for Python"
+        )
     try:
         return python_parser.parse(text)
     except SyntaxError as error:
@@ -66,11 +69,6 @@ def parse(text: str) -> ast.Module | BrokenSource:
         return BrokenSource(place, f"is not Python: {error.msg}")
     except (ValueError, RecursionError, MemoryError):
         return BrokenSource((1, 1), "is not Python: it has a NUL byte or is nested too deeply")
-
-
-def too_large(beside: str = "") -> BrokenSource:
-    """Return the error in Python that would take too long to parse."""
-    return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES >> 10} KiB{beside}, too large for Python")
 
 
 def find(trees: Mapping[str, ast.Module], file: str, name: str, hops: int = 0) -> Signature | Opaque | None:

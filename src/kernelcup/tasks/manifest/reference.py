@@ -6,8 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse, too_large
-from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
+from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ def parse_sources(sources: Sources, findings: Findings) -> Modules:
     for name, text in sources.texts.items():
         if not name.endswith(".py"):
             continue
-        is_alone = len(text) > MAX_PYTHON_BYTES
-        tree = parse(text) if is_alone or size + len(text) <= MAX_PYTHON_BYTES else too_large(" with others")
+        tree = parse(text, beside=size)
         if isinstance(tree, BrokenSource):
             findings.elsewhere(sources.labels[name], tree.position, tree.text)
         else:

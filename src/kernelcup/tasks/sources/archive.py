@@ -7,7 +7,6 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from kernelcup.errors import InvalidTask, Problem
@@ -84,13 +83,14 @@ def _refuse_entries(name: str, entries: list[zipfile.ZipInfo], most_bytes: int) 
     if sum(entry.file_size for entry in entries) > most_bytes:
         raise TooMuch
     problems = [
-        Problem(file=f"{name}/{_printable(entry.orig_filename)}", text=text)
+        Problem(file=f"{name}/{entry.orig_filename}", text=text)
         for entry in entries
         if (text := _fault(entry))
     ]
     problems += [
-        Problem(file=f"{name}/{_printable(double)}", text="is in the archive twice")
-        for double in _doubles(entry.filename.rstrip("/") for entry in entries)
+        Problem(file=f"{name}/{double}", text="is in the archive twice")
+        for double, times in Counter(entry.filename.rstrip("/") for entry in entries).items()
+        if times > 1
     ]
     raise_problems(problems)
 
@@ -120,10 +120,6 @@ def _size_fault(size: int, compressed: int) -> str | None:
     return None
 
 
-def _doubles(names: Iterable[str]) -> list[str]:
-    return [name for name, times in Counter(names).items() if times > 1]
-
-
 def _read_all(
     name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], most_bytes: int
 ) -> dict[str, bytes]:
@@ -148,7 +144,3 @@ def _read_entry(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
             if fault := _size_fault(len(content), entry.compress_size):
                 raise single_problem(f"{name}/{entry.filename}", fault)
     return bytes(content)
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)

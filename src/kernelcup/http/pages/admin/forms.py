@@ -268,9 +268,8 @@ def _checked(parameter: Parameter, form: type[BaseModel], given: Mapping[str, An
     try:
         return said_of(parameter, form.model_validate(given))
     except ValidationError as error:
-        raise InvalidValue(
-            [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        ) from error
+        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise InvalidValue(told) from error
 
 
 def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:

@@ -47,8 +47,7 @@ def set_rules(
     try:
         done = perform(grades.set_rules, fields, given, name=name, board=board or None, text=text)
     except InvalidValue as error:
-        told = str(error).splitlines()
-        return _page(request, db, actor, name, board, 400, problems=told, rules=text)
+        return _page(request, db, actor, name, board, 400, problems=str(error).splitlines(), rules=text)
     return _page(request, db, actor, name, board, done=done, rules=text)
 
 

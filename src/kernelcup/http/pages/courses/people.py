@@ -77,7 +77,7 @@ def import_members(
     try:
         result = class_list.import_course_members(db, actor, name, list_of(fields, "csv"), now=now)
     except InvalidValue as error:
-        return _page(request, db, actor, name, 400, problems=str(error).splitlines())
+        return _page(request, db, actor, name, 400, problem=str(error))
     return _page(request, db, actor, name, imported=result)
 
 
@@ -103,13 +103,7 @@ def _page(
     request: Request, db: Database, actor: Actor, name: str, status: int = 200, **told: Any
 ) -> Response:
     people = membership.course_members(db, actor, name)
-    known: dict[str, Any] = {
-        "problem": "",
-        "problems": [],
-        "imported": None,
-        "codes": [],
-        "granted": [],
-    } | told
+    known: dict[str, Any] = {"problem": "", "imported": None, "codes": [], "granted": []} | told
     return render(
         request,
         "course_people.html",

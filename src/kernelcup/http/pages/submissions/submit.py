@@ -21,7 +21,7 @@ from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, RegistrationNeeded, UserError
 from kernelcup.http import errors
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
-from kernelcup.http.pages.rendering import address, again, render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, followed
 from kernelcup.http.state import Platform
@@ -132,9 +132,7 @@ def send(
         if not shown[texts[0][0]] and not is_zip(chosen_name, content):
             shown = {chosen_name: content.decode("utf-8", "replace")}
         filled = Filled(
-            code=SourceTree(entry=next(iter(shown)), files=again(shown)),
-            devices=tuple(device or ()),
-            mode=mode,
+            code=SourceTree(entry=next(iter(shown)), files=shown), devices=tuple(device or ()), mode=mode
         )
         task = handout.hand_out(db, name, actor).task
         return _render(request, board, task, filled, error=error)
