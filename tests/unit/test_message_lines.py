@@ -6,12 +6,13 @@ import json
 from dataclasses import asdict
 
 import pytest
+from fastapi.exceptions import RequestValidationError
 
 from kernelcup.app.submissions.directives import near_misses
 from kernelcup.clean_text import listed
 from kernelcup.cli import entry
 from kernelcup.errors import ConfigError, InvalidTask, InvalidValue, Problem
-from kernelcup.http.errors import body_of
+from kernelcup.http.errors import body_of, invalid_text
 
 
 @pytest.mark.parametrize("kind", [InvalidValue, ConfigError])
@@ -55,3 +56,9 @@ def test_warnings_of_a_submission_end_after_ten() -> None:
     found = near_misses("# popcorn gpu X\n" * 60_000)
     assert len(found) == 11
     assert found[-1] == "and 59,990 more"
+
+
+def test_what_a_machine_sends_is_quoted_in_part() -> None:
+    error = RequestValidationError([{"loc": ("body", "k" * 9000), "msg": f"no report: {'é' * 9000}"}] * 40)
+    assert len(invalid_text(error).encode()) < 5000
+    assert invalid_text(error).endswith("; and 30 more")

@@ -52,10 +52,10 @@ def check(
     local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Report every problem of a task or problem set.
+    """Report the problems of a task or problem set.
 
-    Prints one line for each problem, FILE:LINE:COLUMN: KEY: MESSAGE. Exit code 0 without problems, else 3;
-    warnings do not count.
+    Prints one line for each of the first ten, FILE:LINE:COLUMN: KEY: MESSAGE; --json has all. Exit code 0 without
+    problems, else 3; warnings do not count.
     """
     kind = options.read_harness(harness)
     with task_place(path, Where(server=server, local=local, config=config)) as place:
