@@ -153,6 +153,12 @@ def test_what_cannot_be_judged_is_refused(overrides, harness, words):
         ({"reference.py": "import utils, task"}, {"Python": "import reference"}, ["reference.py"]),
         ({"reference.py": "import a", "a.py": "", "b.py": "import a"}, {}, ["reference.py"]),
         ({"data.json": "{}"}, {"Python": "not python ("}, ["reference.py"]),
+        pytest.param(
+            {"reference.py": "import a" + "\n#" * (300 << 9), "a.py": ""},
+            {},
+            ["a.py", "reference.py"],
+            id="a reference that 0.1.0 took, larger than a task's files may be today",
+        ),
     ],
 )
 def test_what_only_the_judge_needs_is_private(sources, templates, private):

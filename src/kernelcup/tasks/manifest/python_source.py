@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kernelcup import python_parser
-from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
+from kernelcup.tasks.manifest.size_limits import MAX_PARSED_BYTES
 
 MAX_HOPS = 5
 # These decorators pass calls on unchanged; others may change a function's parameters.
@@ -55,13 +55,10 @@ class Opaque:
     """A defined name that is not a function with a readable signature."""
 
 
-def parse(text: str, beside: int = 0) -> ast.Module | BrokenSource:
-    """Return the syntax tree, or the error in the text; ``beside`` is the size of what else is parsed."""
-    if beside + len(text) > MAX_PYTHON_BYTES:
-        others = "" if len(text) > MAX_PYTHON_BYTES else " with the other files"
-        return BrokenSource(
-            (1, 1), f"is larger than {MAX_PYTHON_BYTES >> 10} KiB{others}, too large for Python"
-        )
+def parse(text: str) -> ast.Module | BrokenSource:
+    """Return the syntax tree, or the error in the text."""
+    if len(text) > MAX_PARSED_BYTES:
+        return BrokenSource((1, 1), f"is larger than {MAX_PARSED_BYTES >> 20} MiB, too large for Python")
     try:
         return python_parser.parse(text)
     except SyntaxError as error:

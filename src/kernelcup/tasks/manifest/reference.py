@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ def parse_sources(sources: Sources, findings: Findings) -> Modules:
     for name, text in sources.texts.items():
         if not name.endswith(".py"):
             continue
-        tree = parse(text, beside=size)
-        if isinstance(tree, BrokenSource):
+        if size + len(text) > MAX_PYTHON_BYTES:
+            others = "" if len(text) > MAX_PYTHON_BYTES else " with the other files"
+            large = f"is larger than {MAX_PYTHON_BYTES >> 10} KiB{others}, too large for Python"
+            findings.elsewhere(sources.labels[name], (1, 1), large)
+        elif isinstance(tree := parse(text), BrokenSource):
             findings.elsewhere(sources.labels[name], tree.position, tree.text)
         else:
             modules[name], size = tree, size + len(text)

@@ -7,6 +7,8 @@ MIB = 1 << 20
 MAX_YAML_BYTES = 256 << 10
 MAX_PYTHON_BYTES = 256 << 10
 """Of all Python files of a task: a syntax tree takes a hundred times the memory of its text, and 3 s for each MiB."""
+MAX_PARSED_BYTES = 1 * MIB
+"""Of one file: tasks that version 0.1.0 stored have files of up to this size."""
 MAX_FILE_BYTES = 5 * MIB
 MAX_TASK_BYTES = 50 * MIB
 MAX_DATA_BYTES = 8 * MIB
