@@ -511,7 +511,7 @@ DOUBLES = f"""{CALL} {{
     return 0;
 }}"""
 NEVER_COMPILES = f'#include "/dev/zero"\n{CALL} {{ return 0; }}'
-HERE = make_device(name="here", backend=Backend.EMULATED)
+HERE = make_device(name="here", backend=Backend.CPU)  # an emulated one has no lock
 
 
 class AheadOfDevice:

@@ -210,7 +210,7 @@ def flags(
     looks = (
         evidence_of.of_report(report),
         None if is_released else _screened(session, job, board),
-        _of_code(session, submission),
+        _of_code(last),
     )
     found = [each for each in looks if each is not None]
     if not found:
@@ -237,13 +237,12 @@ def _hold(
     return review_id
 
 
-def _of_code(session: Session, submission: Submission) -> Held | None:
-    """Return why a person keeps results of a code off its leaderboard, None if nobody does.
+def _of_code(last: Review | None) -> Held | None:
+    """Return why a person keeps results of a code off its leaderboard, by its last review; None if nobody does.
 
     Asked when a result arrives, and of the others of its code when a person puts one aside or decides. A rule's
     doubt is about one measurement, a person's about the code.
     """
-    last = reviews.last_of_code(session, submission)
     if last is None or last.decision == RELEASED:
         return None
     if last.decision == REJECTED:
@@ -260,7 +259,7 @@ def _hold_others(session: Session, same: Submission, *but: Ruling, now: datetime
     done = runs.counted(session, found)
     for job in jobs.lock(session, found):
         submission, run = submissions.get(session, job.submission_id), done.get(job.id)
-        if run is not None and (held := _of_code(session, submission)) is not None:
+        if run is not None and (held := _of_code(reviews.last_of_code(session, submission))) is not None:
             _hold(session, job, run, submission, held, by=RULE, now=now)
 
 
@@ -282,7 +281,9 @@ def _settle(session: Session, board: Leaderboard, review: Review, decision: str,
     submission, run = submissions.get(session, review.submission_id), runs.find(session, review.run_id)
     (job,) = jobs.lock(session, [review.job_id])
     assert run is not None
-    if (held := _of_code(session, submission)) is not None:  # its measurement is sound, its code in doubt
+    if (
+        held := _of_code(reviews.last_of_code(session, submission))
+    ) is not None:  # its measurement is sound, its code in doubt
         _hold(session, job, run, submission, held, by=RULE, now=now)
         return
     before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
