@@ -238,7 +238,7 @@ def _hold(
 
 
 def _of_code(last: Review | None) -> Held | None:
-    """Return why a person keeps results of a code off its leaderboard, by its last review; None if nobody does.
+    """Return why results of a code do not count, by the last review of it; None if they may count.
 
     Asked when a result arrives, and of the others of its code when a person puts one aside or decides. A rule's
     doubt is about one measurement, a person's about the code.

@@ -2,7 +2,7 @@
 
 Two runs on one GPU would spoil each other's times. A slot is a set of locks: one for each of its GPUs, or one for the
 slot itself if it has none; an emulated device, whose times mean nothing, needs none. A GPU's lock is that of its device
-node, so it holds among all users, and nobody can hold it who may not use the GPU. Other locks are files of one user.
+node: all users share it, and only a user who may use the GPU can hold it. Other locks are files of one user.
 A lock is held by an open file, which the harness inherits: if the dispatcher dies, the slot stays locked until the
 harness has ended. The kernel serves those who wait for a lock in the order in which they came.
 """
